@@ -171,14 +171,14 @@ class Settings(FrozenModel):
         default="standard",
         description=(
             "one word for limits, seeds, trials and rounds of revision (docs/budget.md); a value that is set anywhere "
-            "wins; flag --effort"
+            "wins; --dry-run compares the three"
         ),
     )
     time_limit: Annotated[float, BeforeValidator(parse_duration)] = Field(
         default=15 * 3600.0,
         gt=0,
         allow_inf_nan=False,
-        description="seconds for the whole run; after that it writes its report",
+        description="seconds for the whole run, or such as 12h, 90m or 45s; after that it writes its report",
     )
     min_free_gb: float = Field(
         default=2.0,
@@ -194,9 +194,11 @@ class Settings(FrozenModel):
             "(docs/control-a-run.md)"
         ),
     )
-    data: tuple[DataSpec, ...] = Field(default=(), description="your datasets (docs/data.md); flag --data")
+    data: tuple[DataSpec, ...] = Field(
+        default=(), description="your datasets: CSV, Parquet, NPZ, a folder or hf:OWNER/SET (docs/data.md)"
+    )
     context: Path | None = Field(
-        default=None, description="folder of papers (PDF) and notes, read before anything else; flag --context"
+        default=None, description="folder of papers (PDF) and notes, read before anything else"
     )
     until: Literal["preliminary", "tuning", "agenda"] | None = Field(
         default=None, description="stop the run after this stage and its replicates; it can be resumed"
@@ -205,11 +207,10 @@ class Settings(FrozenModel):
         default=None, description="campaign that the run belongs to and whose slots it shares (docs/budget.md)"
     )
     memory: Path | None = Field(
-        default=None,
-        description="folder with records of finished studies, to which this study adds its own; flag --memory",
+        default=None, description="folder with records of finished studies, to which this study adds its own"
     )
     gates: tuple[GateName, ...] = Field(
-        default=(), description="where the run waits for `scientist approve`: plan, lock, paper; flag --gate"
+        default=(), description="where the run waits for `scientist approve`: plan, lock, paper"
     )
     keys: Path | None = Field(
         default=None,
@@ -393,6 +394,13 @@ def list_differences(known: Settings, wanted: Settings) -> dict[str, Any]:
     """Return the keys whose values differ, with the wanted values."""
     before = _flatten(known.model_dump(mode="json"))
     return {key: value for key, value in _flatten(wanted.model_dump(mode="json")).items() if before.get(key) != value}
+
+
+def describe_setting(key: str) -> str:
+    """Return the description of a setting on one line."""
+    *groups, name = key.split(".")
+    model = reduce(lambda model, group: cast("Any", model).model_fields[group].annotation, groups, Settings)
+    return " ".join((model.model_fields[name].description or "").split())
 
 
 def list_known_keys() -> list[str]:

@@ -5,7 +5,7 @@ python -m benchmarks.gpu [--device cuda|cpu] [--minutes 8] [--only PART]... [--o
 Parts run in order of importance until the minutes are over. The report is rewritten after each part, so an
 interrupted run keeps its results. A part is `ok`, `failed` or `skipped`, with a reason and its figures. On the CPU
 (`--device cpu`), the parts that apply there test this script. Exits 1 if a part failed. `benchmarks/gpu_carry.sh`
-prepares a machine without network.
+prepares a machine without network. Kernels, equal digits, bfloat16 and freed memory are the part `doctor`.
 
 Not measured: several GPUs (`scientist doctor --gpu` tries two with nccl), MIG, other containers on the same GPU.
 """
@@ -151,7 +151,6 @@ class GpuParts:
             "leases": self.check_leases,
             "cells": self.check_cells,
             "fork": self.check_fork,
-            "digits": self.check_digits,
             "together": self.measure_sharing,
             "overhead": self.measure_overhead,
             "ablate": self.run_ablation,
@@ -462,24 +461,6 @@ class GpuParts:
         if outcomes[1][0] != "measured" or (self.gpu.on and outcomes[0][0] != "failed"):
             raise PartFailed(f"outcomes: {outcomes} {report['stdout_tail'][-MAX_OUTPUT_TAIL:]}")
         return {"outcomes": outcomes}
-
-    def check_digits(self) -> dict[str, Any]:
-        """Run the same seed twice, with and without sandbox.deterministic, and measure the error of bfloat16."""
-        facts: dict[str, Any] = {}
-        for deterministic in (True, False):
-            found: list[str] = []
-            for _ in range(2):
-                _, report = self.execute("digits.py", settings={"sandbox.deterministic": deterministic})
-                if report["failure"]:
-                    raise PartFailed(
-                        f"deterministic {deterministic}: {json.dumps(report['failure'])[:MAX_OUTPUT_TAIL]}"
-                    )
-                found += re.findall(r"WEIGHTS (\w+)", report["stdout_tail"])
-                facts["bf16_error"] = report["measurements"][0]["value"]
-            facts[f"equal_{'with' if deterministic else 'without'}_deterministic"] = found[0] == found[1]
-        if not facts["equal_with_deterministic"]:
-            raise PartFailed(f"digits differ under sandbox.deterministic: {json.dumps(facts)}")
-        return facts
 
     def measure_sharing(self) -> dict[str, Any]:
         """Measure cells that share one device against sequential cells."""

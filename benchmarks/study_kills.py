@@ -42,7 +42,8 @@ from labwright.record.events.search_events import AttemptExecuted, CellExecuted
 from labwright.record.line_store import read_stored_rows
 from labwright.record.schema.nodes import StudyKind
 from labwright.sandbox import cell_runner
-from labwright.sandbox.cell_scheduler import CellOrder, CellRunResult, RunningCell
+from labwright.sandbox.cell_scheduler import CellOrder, RunningCell
+from labwright.sandbox.job import CellEnded
 from labwright.sandbox.repository.command_cells import CommandWorker
 from tests.agent import test_question, test_repository_study
 from tests.evals.exp_set import make_repository as make_draws
@@ -126,7 +127,7 @@ def run_process(kind: str, name: str) -> int:
     run.open_backend = preflight.open_backend = partial(open_model, kind, notes)  # pyright: ignore[reportAttributeAccessIssue]
     run_cell, execute = CommandWorker.run_cell, cell_runner.execute
 
-    async def note_command(self: CommandWorker, order: CellOrder, running: RunningCell) -> CellRunResult:
+    async def note_command(self: CommandWorker, order: CellOrder, running: RunningCell) -> CellEnded:
         _note(notes, f"cell {self.job.name} {order.cell.name}")
         return await run_cell(self, order, running)
 

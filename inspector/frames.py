@@ -121,16 +121,11 @@ def _node_rows(state: RunState, timeline: Timeline) -> Iterator[dict[str, Any]]:
 
 def _cell_row(state: RunState, node: str, one: CellStatus) -> dict[str, Any]:
     primary = state.search.data_plan.primary_metric.name if state.search.data_plan else ""
-    values = (
-        value
-        for value in (one.run.measurements if one.run else ())
-        if value.name == primary and value.split == "validation"
-    )
     return one.cell.model_dump() | {
         "node": node,
         "outcome": one.outcome,
         "by": one.node,
-        "value": next((value.value for value in values), None),
+        "value": one.find_value(primary),
         "seconds": one.seconds,
         "diverged": one.has_diverged,
         "why": to_plain(one.why),

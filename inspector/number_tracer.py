@@ -8,24 +8,43 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from labwright.inspector.provenance import NumberTrace, ProvenanceLookup, SourceLocation, TraceCandidate, TracedEffect
+from labwright.inspector.provenance import (
+    NumberOrigin,
+    NumberTrace,
+    SourceLocation,
+    TraceCandidate,
+    build_origins,
+    find_assignments,
+    find_code_lines,
+    find_submitting_lines,
+)
 from labwright.inspector.run_files import MAX_FILE_BYTES, read_bytes
 from labwright.record.claims.differences import ClaimDifference, compute_differences
-from labwright.record.claims.estimates import compute_paper_claims
+from labwright.record.claims.estimates import Claim, compute_paper_claims, find_added_replicates, find_winner
 from labwright.record.claims.formatting import format_claims, format_decisions, format_setups
-from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.claims.hypothesis_tests import decide_hypotheses, find_deciding_nodes
 from labwright.record.claims.part_effects import format_report_claims, list_measured_claims, list_report_claims
 from labwright.record.claims.question_results import find_question_results
-from labwright.record.claims.requested_estimates import compute_requested_estimates, list_requests
-from labwright.record.claims.sentences import list_outcome_words
+from labwright.record.claims.requested_estimates import add_measured_arms, compute_requested_estimates, list_requests
+from labwright.record.claims.sentences import list_effect_datasets, list_outcome_words
+from labwright.record.estimands import find_effect_metric, list_cells_read
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import compute_reference_claims
-from labwright.record.result_macros import MACRO_USE_PATTERN, PrintedValue, parse_results, strip_form, to_plain_text
+from labwright.record.result_macros import (
+    MACRO_USE_PATTERN,
+    PrintedValue,
+    format_key,
+    parse_results,
+    strip_form,
+    to_plain_text,
+)
 from labwright.record.run_folder import RunFolder
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.hypotheses import EffectDecision
 
 # Convert a paper's TeX to text whose values keep their keys, to locate them on pages and in source lines. Limits:
 # this is not a faithful rendering; for that, see the PDF.
@@ -165,6 +184,27 @@ def _shorten(text: str, width: int = 140) -> str:
     return text if len(text) <= width else f"{text[:width].rstrip()}..."
 
 
+class TracedEffect(NamedTuple):
+    """An effect of a hypothesis, or an exploratory estimate."""
+
+    what: str
+    found: EffectDecision
+
+
+_SETTING_KINDS = {
+    "code": "constant of the winner's code",
+    "data": "size of the data",
+    "level": "level of the data plan",
+    "run": "count from the record",
+    "tuned": "chosen by tuning",
+    "anchor": "published value from the data plan",
+    "arm": "name from the data plan",
+    "hypothesis": "name from the data plan",
+    "margin": "smallest effect of interest from the data plan",
+    "bound": "bound of a claim from the data plan",
+}
+
+
 MAX_NEAREST = 5
 PRINTED_FILES = ("section.tex", "report.md")
 """The files of an ablation that print numbers."""
@@ -204,7 +244,8 @@ class NumberTracer:
 
     def __init__(self, state: RunState, folder: RunFolder, *, run: str) -> None:
         """`run` is the run's folder as shown in commands."""
-        self._state, plan, results = state, state.search.data_plan, find_question_results(state)
+        self._state, self._folder, self._run = state, folder, run
+        plan, results = state.search.data_plan, find_question_results(state)
         self._line_starts: dict[str, str] = {}
         """Key -> start of the line of an ablation's report that prints it."""
         settings, sources = format_setups(state), PaperSources
@@ -241,7 +282,6 @@ class NumberTracer:
         for one in compute_requested_estimates(state, list_requests(state))[0]:
             self._add_effects({one.key: TracedEffect("exploratory estimate", one.found)}, one.printed)
         self._sources = sources(folder, self._printed, files)
-        self._provenance = ProvenanceLookup(state, folder, self._known, run)
 
     def _add_effects(self, effects: Mapping[str, TracedEffect], values: Mapping[str, PrintedValue]) -> None:
         self._effects |= {key: effects[strip_form(key)] for key in values}
@@ -281,11 +321,11 @@ class NumberTracer:
         if key in self._effects:
             return NumberTrace(number=text, candidates=(self._trace_effect(key),))
         name, _, form = key.rpartition(".")
-        claim, places = self._known.get(name), self._sources.uses.get(key, ())
+        claim = self._known.get(name)
         found = (
-            self._provenance.trace_setting(key, text, places)
+            self._trace_setting(key, text)
             if claim is None
-            else self._provenance.trace_claim(claim, FORM_NAMES.get(form, form), text, places)
+            else self._trace_claim(claim, FORM_NAMES.get(form, form), text, self._sources.uses.get(key, ()))
         )
         return NumberTrace(number=text, candidates=(found,))
 
@@ -302,19 +342,13 @@ class NumberTracer:
                     places = (*places, *lines)
                 chosen = next((key for key in forms if key in uses), forms[0])
                 form = chosen.rpartition(".")[2]
-                yield self._provenance.trace_claim(claim, FORM_NAMES.get(form, form), texts[chosen], places)
-
-    def _trace_effect(self, key: str) -> TraceCandidate:
-        whole = strip_form(key).rpartition("/")[0]  # how older papers printed an effect
-        uses = self._sources.uses
-        places = uses.get(key) or (*uses.get(whole, ()), *uses.get(f"{whole}.short", ()))
-        return self._provenance.trace_effect(self._effects[key], strip_form(key), self._printed[key], places)
+                yield self._trace_claim(claim, FORM_NAMES.get(form, form), texts[chosen], places)
 
     def _find_settings(self, number: str) -> Iterator[TraceCandidate]:
         for key, text in self._setups.items():
             is_number = _NUMBER.fullmatch(text) is not None and float(text) == float(number)
             if is_number or _is_in_text(number, text):
-                yield self._provenance.trace_setting(key, text, self._sources.uses.get(key, ()))
+                yield self._trace_setting(key, text)
 
     def _find_values(self, number: str) -> Iterator[TraceCandidate]:
         """Yield matching single values of the paper's claims, which the appendix lists by seed."""
@@ -331,7 +365,7 @@ class NumberTracer:
                 self._sources.find_recorded(number, lambda text, begins=begins: text.startswith(begins)) if hits else ()
             )
             for node, seed in hits:
-                one = self._provenance.trace_claim(claim, f"value of seed {seed}", number, rows, only=node)
+                one = self._trace_claim(claim, f"value of seed {seed}", number, rows, only=node)
                 yield one.model_copy(update={"kind": "value"})
 
     def _find_rows(self, number: str, found: Sequence[TraceCandidate]) -> Iterator[TraceCandidate]:
@@ -348,8 +382,116 @@ class NumberTracer:
                     what="text from the record",
                     printed=number,
                     places=(place,),
-                    reproduce_command=self._provenance.format_reproduce_command([node]) if node else "",
+                    reproduce_command=self._format_reproduce_command([node]) if node else "",
                 )
+
+    # --- candidates ---------------------------------------------------------------------------------------------------
+
+    def _trace_claim(
+        self, claim: Claim, what: str, text: str, places: tuple[SourceLocation, ...], *, only: str | None = None
+    ) -> TraceCandidate:
+        """Trace a claim that is printed as `text`; with `only`, only the values of that node."""
+        parts, code, used = [claim], list[SourceLocation](), {*claim.nodes}
+        if isinstance(claim, ClaimDifference):
+            used |= {*claim.others}
+            keys = [format_key(claim.split, claim.dataset, claim.name, one) for one in (claim.condition, claim.other)]
+            parts = [self._known[key] for key in keys if key in self._known]
+            what = ", ".join((what, *claim.caveats))
+        for part in parts:  # once per source, since replicates run their parent's code
+            sources = {self._state.nodes[name].source_sha256: name for name in reversed(part.nodes)}
+            for name in sources.values():
+                code += find_code_lines(self._folder, name, lambda text, part=part: find_submitting_lines(text, part))
+        used = used if only is None else {only}
+        origins = tuple(one for part in parts for one in build_origins(self._state, self._folder, part, used))
+        return TraceCandidate(
+            kind="claim",
+            key=claim.key,
+            what=what,
+            printed=text,
+            grade=claim.grade,
+            places=places,
+            origins=origins,
+            data=self._describe_data(claim.dataset),
+            code=tuple(dict.fromkeys(code)),
+            reproduce_command=self._format_reproduce_command([one.node for one in origins]),
+        )
+
+    def _trace_effect(self, key: str) -> TraceCandidate:
+        """Trace an effect: its value for each unit, then the values on which these are based."""
+        one, uses = self._effects[key], self._sources.uses
+        whole = strip_form(key).rpartition("/")[0]  # how older papers printed an effect
+        behind = [self._trace_claim(part, "", "", ()) for part in self._find_read_claims(one)]
+        added = (node for node in find_added_replicates(self._state) if node.seed in one.found.seeds)
+        by_seed = {node.seed: node.id for node in (*find_deciding_nodes(self._state)[0], *added)}
+        plan = self._plan
+        return TraceCandidate(
+            kind="claim",
+            key=strip_form(key),
+            what=one.what,
+            printed=self._printed[key],
+            places=uses.get(key) or (*uses.get(whole, ()), *uses.get(f"{whole}.short", ())),
+            origins=(
+                *(
+                    NumberOrigin(node=by_seed[seed], seed=seed, value=value, condition=one.found.effect.estimand)
+                    for seed, value in zip(one.found.seeds, one.found.values, strict=False)
+                    if seed in by_seed
+                ),
+                *(origin for each in behind for origin in each.origins),
+            ),
+            code=tuple(dict.fromkeys(place for each in behind for place in each.code)),
+            data=tuple(
+                line
+                for name in (list_effect_datasets(plan, one.found.effect) if plan is not None else ())
+                for line in self._describe_data(name)
+            ),
+            reproduce_command=self._format_reproduce_command([*by_seed.values()]),
+        )
+
+    @cached_property
+    def _plan(self) -> DataPlan | None:
+        """The plan with all measured arms, which estimates may read."""
+        plan = self._state.search.data_plan
+        return None if plan is None else add_measured_arms(self._state, plan)
+
+    def _find_read_claims(self, one: TracedEffect) -> list[Claim]:
+        """Return the claims with the means that an effect reads, on the deciding split."""
+        plan = self._plan
+        split = next((known.split for known in self._known.values() if not isinstance(known, ClaimDifference)), "test")
+        if plan is None:
+            return []
+        metric = find_effect_metric(one.found.effect, plan)
+        read = list_cells_read(one.found.effect.estimand, plan, metric)
+        keys = dict.fromkeys(format_key(split, place.dataset, metric.name, place.condition) for place in read)
+        return [self._known[key] for key in keys if key in self._known]
+
+    def _trace_setting(self, key: str, text: str) -> TraceCandidate:
+        where, _, name = key.partition(".")
+        best = find_winner(self._state) if where == "code" else None
+        return TraceCandidate(
+            kind="setting",
+            key=key,
+            what=_SETTING_KINDS.get(where, "setting"),
+            printed=text,
+            places=self._sources.uses.get(key, ()),
+            data=self._describe_data(name.partition(".")[0]) if where == "data" else (),
+            code=tuple(find_code_lines(self._folder, best, lambda text: find_assignments(text, name))) if best else (),
+            reproduce_command=self._format_reproduce_command([best]) if best else "",
+        )
+
+    def _format_reproduce_command(self, nodes: Iterable[str]) -> str:
+        if self._state.kind == "question":
+            return f"git apply {self._run}/change.patch && bash {self._run}/reproduce.sh"
+        if self._state.kind != "paper":
+            return ""
+        chosen = " ".join(f"--node {name}" for name in dict.fromkeys(nodes))
+        return f"scientist reproduce {self._run} {chosen}".strip()
+
+    def _describe_data(self, name: str) -> tuple[str, ...]:
+        return tuple(
+            f"{one.name} from {one.source}, fingerprint {one.fingerprint}"
+            for one in self._state.search.datasets
+            if one.name == name
+        )
 
 
 def _is_in_text(number: str, text: str) -> bool:

@@ -11,19 +11,6 @@ from labwright.record.table import Table
 
 SHORT_COLUMNS = 7
 """Columns without the long texts, for the terminal."""
-PORTFOLIO_COLUMNS = (
-    "idea",
-    "choice",
-    "claims",
-    "seeds",
-    "compute",
-    "decided per hour",
-    "half-width after 1 h",
-    "reason",
-    "why the answer matters",
-    "surprises",
-    "verdicts",
-)
 NOTES = (
     "claims: those that the allowed seeds decide with a probability of 80 %, of all confirmatory claims; seeds, "
     "compute: what these claims need; half-width: widest interval of a claim, in smallest effects of interest",
@@ -39,8 +26,8 @@ def build_portfolio_table(folder: Path, verdicts: Mapping[str, str] | None = Non
     if not is_campaign(folder):
         return None
     entries = [one for one in read_campaign(folder).entries.values() if one.prospect is not None]
-    rows = [(*_list_cells(one), (verdicts or {}).get(one.name, "")) for one in sorted(entries, key=_rank)]
-    return Table.of(PORTFOLIO_COLUMNS, rows, title="Portfolio", notes=NOTES) if rows else None
+    rows = [_build_row(one) | {"verdicts": (verdicts or {}).get(one.name, "")} for one in sorted(entries, key=_rank)]
+    return Table.of([*rows[0]], [[*row.values()] for row in rows], title="Portfolio", notes=NOTES) if rows else None
 
 
 def shorten_table(table: Table) -> Table:
@@ -54,19 +41,19 @@ def _rank(one: CampaignEntry) -> tuple[bool, tuple[float, float, str]]:
     return not one.chosen, rank_forecast(one.prospect)
 
 
-def _list_cells(one: CampaignEntry) -> tuple[object, ...]:
+def _build_row(one: CampaignEntry) -> dict[str, object]:
     found = one.prospect
     assert found is not None
     decidable = max((n for n in found.wanted.values() if n <= found.seeds), default=None)
-    return (
-        one.name,
-        "continued" if one.chosen else "set aside" if one.set_aside else "to be chosen",
-        f"{found.decided_count} of {found.hypotheses}",
-        decidable,
-        format_duration(3600 * found.hours) if decidable else None,
-        f"{found.decided_per_hour:.3g}" if decidable else None,
-        f"{max(found.half_widths.values()):.2g}" if found.half_widths else None,
-        to_plain(one.set_aside),
-        to_plain(" ".join(found.matters)),
-        to_plain("; ".join(found.surprises)),
-    )
+    return {
+        "idea": one.name,
+        "choice": "continued" if one.chosen else "set aside" if one.set_aside else "to be chosen",
+        "claims": f"{found.decided_count} of {found.hypotheses}",
+        "seeds": decidable,
+        "compute": format_duration(3600 * found.hours) if decidable else None,
+        "decided per hour": f"{found.decided_per_hour:.3g}" if decidable else None,
+        "half-width after 1 h": f"{max(found.half_widths.values()):.2g}" if found.half_widths else None,
+        "reason": to_plain(one.set_aside),
+        "why the answer matters": to_plain(" ".join(found.matters)),
+        "surprises": to_plain("; ".join(found.surprises)),
+    }

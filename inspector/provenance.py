@@ -1,4 +1,4 @@
-"""Find the sources of a recorded value: nodes, files, data, lines of code, and the command that reproduces it.
+"""Find what is behind a recorded value: the files, the cell that measured it, and lines of code.
 
 The line of code is the call that may have submitted the value; there are several if several calls match.
 """
@@ -9,28 +9,20 @@ import ast
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from labwright.inspector.run_files import MAX_FILE_BYTES, PathRefusedError, list_files, open_within, read_bytes
 from labwright.record.cell_status import compute_node_cells
-from labwright.record.claims.differences import ClaimDifference
-from labwright.record.claims.estimates import Claim, find_added_replicates, find_winner
-from labwright.record.claims.hypothesis_tests import find_deciding_nodes
+from labwright.record.claims.estimates import Claim
 from labwright.record.claims.question_results import EXPERIMENT_ARM
-from labwright.record.claims.requested_estimates import add_measured_arms
-from labwright.record.claims.sentences import list_effect_datasets
-from labwright.record.estimands import find_effect_metric, list_cells_read
 from labwright.record.python_syntax import parse_python
 from labwright.record.reducers.run_state import RunState
-from labwright.record.result_macros import format_key
 from labwright.record.run_folder import RunFolder, list_result_folders
-from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.frozen_model import FrozenModel
-from labwright.record.schema.hypotheses import EffectDecision
 from labwright.record.schema.nodes import ExecutionResult, Node, format_place_name
 from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE
 
@@ -91,171 +83,33 @@ class NumberTrace(FrozenModel):
     nearest: tuple[str, ...] = ()
 
 
-class TracedEffect(NamedTuple):
-    """An effect of a hypothesis, or an exploratory estimate."""
-
-    what: str
-    found: EffectDecision
-
-
-_SETTING_KINDS = {
-    "code": "constant of the winner's code",
-    "data": "size of the data",
-    "level": "level of the data plan",
-    "run": "count from the record",
-    "tuned": "chosen by tuning",
-    "anchor": "published value from the data plan",
-    "arm": "name from the data plan",
-    "hypothesis": "name from the data plan",
-    "margin": "smallest effect of interest from the data plan",
-    "bound": "bound of a claim from the data plan",
-}
+def find_code_lines(folder: RunFolder, node: str, look: Callable[[str], Iterable[int]]) -> Iterator[SourceLocation]:
+    """Yield the lines found by `look` in a node's code, those of its entry file first."""
+    root = str(folder.get_source_path(node).relative_to(folder.root))
+    paths = [one.path for one in list_files(folder.root, root) if one.path.endswith(".py")]
+    for path in sorted(paths, key=lambda one: one != f"{root}/{ENTRY_FILE}"):
+        found = read_bytes(folder.root, path, MAX_FILE_BYTES) if path != f"{root}/{PLOTS_FILE}" else None
+        text = (found or b"").decode("utf-8", "replace")
+        shown = text.splitlines()
+        for number in look(text):
+            yield SourceLocation(file=path, line=number, text=shown[number - 1].strip())
 
 
-class ProvenanceLookup:
-    """Looks up claims and settings in a state of the record. `run` is the run's folder as shown in commands."""
-
-    def __init__(self, state: RunState, folder: RunFolder, known: Mapping[str, Claim], run: str) -> None:
-        self._state, self._folder, self._known, self._run = state, folder, known, run
-
-    def trace_claim(
-        self, claim: Claim, what: str, text: str, places: tuple[SourceLocation, ...], *, only: str | None = None
-    ) -> TraceCandidate:
-        """Trace a claim that is printed as `text`; with `only`, only the values of that node."""
-        parts, code, used = [claim], list[SourceLocation](), {*claim.nodes}
-        if isinstance(claim, ClaimDifference):
-            used |= {*claim.others}
-            keys = [format_key(claim.split, claim.dataset, claim.name, one) for one in (claim.condition, claim.other)]
-            parts = [self._known[key] for key in keys if key in self._known]
-            what = ", ".join((what, *claim.caveats))
-        for part in parts:  # once per source, since replicates run their parent's code
-            sources = {self._state.nodes[name].source_sha256: name for name in reversed(part.nodes)}
-            for name in sources.values():
-                code += self._find_lines(name, lambda text, part=part: find_submitting_lines(text, part))
-        origins = tuple(
-            NumberOrigin(
-                node=node,
-                seed=seed,
-                value=value,
-                condition=part.condition,
-                files=tuple(_find_files(self._state, self._state.nodes[node], self._folder, part)),
-                **self._cell_fields(node, part),
-            )
-            for part in parts
-            for node, seed, value in zip(part.nodes, part.seeds, part.values, strict=True)
-            if node in used and only in (None, node)
-        )
-        return TraceCandidate(
-            kind="claim",
-            key=claim.key,
-            what=what,
-            printed=text,
-            grade=claim.grade,
-            places=places,
-            origins=origins,
-            data=self._describe_data(claim.dataset),
-            code=tuple(dict.fromkeys(code)),
-            reproduce_command=self.format_reproduce_command([one.node for one in origins]),
-        )
-
-    def trace_effect(
-        self, one: TracedEffect, key: str, text: str, places: tuple[SourceLocation, ...]
-    ) -> TraceCandidate:
-        """Trace an effect, printed as `text`: its value for each unit, then the values on which these are based."""
-        behind = [self.trace_claim(part, "", "", ()) for part in self._find_read_claims(one)]
-        added = (node for node in find_added_replicates(self._state) if node.seed in one.found.seeds)
-        by_seed = {node.seed: node.id for node in (*find_deciding_nodes(self._state)[0], *added)}
-        plan = self._plan
-        return TraceCandidate(
-            kind="claim",
-            key=key,
-            what=one.what,
-            printed=text,
-            places=places,
-            origins=(
-                *(
-                    NumberOrigin(node=by_seed[seed], seed=seed, value=value, condition=one.found.effect.estimand)
-                    for seed, value in zip(one.found.seeds, one.found.values, strict=False)
-                    if seed in by_seed
-                ),
-                *(origin for each in behind for origin in each.origins),
-            ),
-            code=tuple(dict.fromkeys(place for each in behind for place in each.code)),
-            data=tuple(
-                line
-                for name in (list_effect_datasets(plan, one.found.effect) if plan is not None else ())
-                for line in self._describe_data(name)
-            ),
-            reproduce_command=self.format_reproduce_command([*by_seed.values()]),
-        )
-
-    @cached_property
-    def _plan(self) -> DataPlan | None:
-        """The plan with all measured arms, which estimates may read."""
-        plan = self._state.search.data_plan
-        return None if plan is None else add_measured_arms(self._state, plan)
-
-    def _find_read_claims(self, one: TracedEffect) -> list[Claim]:
-        """Return the claims with the means that an effect reads, on the deciding split."""
-        plan = self._plan
-        split = next((known.split for known in self._known.values() if not isinstance(known, ClaimDifference)), "test")
-        if plan is None:
-            return []
-        metric = find_effect_metric(one.found.effect, plan)
-        read = list_cells_read(one.found.effect.estimand, plan, metric)
-        keys = dict.fromkeys(format_key(split, place.dataset, metric.name, place.condition) for place in read)
-        return [self._known[key] for key in keys if key in self._known]
-
-    def trace_setting(self, key: str, text: str, places: tuple[SourceLocation, ...]) -> TraceCandidate:
-        where, _, name = key.partition(".")
-        best = find_winner(self._state) if where == "code" else None
-        return TraceCandidate(
-            kind="setting",
-            key=key,
-            what=_SETTING_KINDS.get(where, "setting"),
-            printed=text,
-            places=places,
-            data=self._describe_data(name.partition(".")[0]) if where == "data" else (),
-            code=tuple(self._find_lines(best, lambda text: find_assignments(text, name))) if best else (),
-            reproduce_command=self.format_reproduce_command([best]) if best else "",
-        )
-
-    def format_reproduce_command(self, nodes: Iterable[str]) -> str:
-        if self._state.kind == "question":
-            return f"git apply {self._run}/change.patch && bash {self._run}/reproduce.sh"
-        if self._state.kind != "paper":
-            return ""
-        chosen = " ".join(f"--node {name}" for name in dict.fromkeys(nodes))
-        return f"scientist reproduce {self._run} {chosen}".strip()
-
-    def _find_lines(self, node: str, look: Callable[[str], Iterable[int]]) -> Iterator[SourceLocation]:
-        """Yield the lines found by `look` in a node's code, those of its entry file first."""
-        root = str(self._folder.get_source_path(node).relative_to(self._folder.root))
-        paths = [one.path for one in list_files(self._folder.root, root) if one.path.endswith(".py")]
-        for path in sorted(paths, key=lambda one: one != f"{root}/{ENTRY_FILE}"):
-            found = read_bytes(self._folder.root, path, MAX_FILE_BYTES) if path != f"{root}/{PLOTS_FILE}" else None
-            text = (found or b"").decode("utf-8", "replace")
-            shown = text.splitlines()
-            for number in look(text):
-                yield SourceLocation(file=path, line=number, text=shown[number - 1].strip())
-
-    def _cell_fields(self, node: str, claim: Claim) -> dict[str, str]:
-        """Return the fields of an origin that identify the cell in which a node measured a claim's value."""
-        for one in compute_node_cells(self._state, node):
-            cell = one.cell
-            here = cell.arm == EXPERIMENT_ARM or (cell.dataset, cell.condition) == (claim.dataset, claim.condition)
-            if here and one.run is not None:
-                return {
-                    "cell": str(self._folder.get_cell_path(one.run.id).relative_to(self._folder.root)),
-                    "measured_by": one.node,
-                }
-        return {}
-
-    def _describe_data(self, name: str) -> tuple[str, ...]:
-        return tuple(
-            f"{one.name} from {one.source}, fingerprint {one.fingerprint}"
-            for one in self._state.search.datasets
-            if one.name == name
+def build_origins(state: RunState, folder: RunFolder, claim: Claim, used: Container[str]) -> Iterator[NumberOrigin]:
+    """Yield the values of a claim by node, for the nodes in `used`, with the files behind them and the cell that a node
+    measured or reused."""
+    for node, seed, value in zip(claim.nodes, claim.seeds, claim.values, strict=True):
+        if node not in used:
+            continue
+        cell, by = "", ""
+        for one in compute_node_cells(state, node):
+            here = (one.cell.dataset, one.cell.condition) == (claim.dataset, claim.condition)
+            if (one.cell.arm == EXPERIMENT_ARM or here) and one.run is not None:
+                cell, by = str(folder.get_cell_path(one.run.id).relative_to(folder.root)), one.node
+                break
+        files = tuple(_find_files(state, state.nodes[node], folder, claim))
+        yield NumberOrigin(
+            node=node, seed=seed, value=value, condition=claim.condition, files=files, cell=cell, measured_by=by
         )
 
 

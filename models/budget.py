@@ -42,12 +42,10 @@ POLL_SECONDS = 0.1
 class BudgetSettings(FrozenModel):
     """Budget caps of a run; None: no cap. The run's wall clock is limited by `time_limit`."""
 
-    usd: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="USD for model calls; flag --budget-usd"
-    )
-    tokens: int | None = Field(default=None, gt=0, description="prompt and answer tokens; flag --budget-tokens")
+    usd: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="hard cap in USD for model calls")
+    tokens: int | None = Field(default=None, gt=0, description="hard cap on prompt and answer tokens")
     gpu_hours: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="GPU-hours for experiments; flag --gpu-hours"
+        default=None, gt=0, allow_inf_nan=False, description="hard cap on GPU-hours of experiments"
     )
 
     subject_usd: float | None = Field(

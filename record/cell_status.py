@@ -40,6 +40,11 @@ class CellStatus(NamedTuple):
         """Compute time of its execution, even if another node ran it."""
         return self.run.seconds if self.run is not None else 0.0
 
+    def find_value(self, metric: str) -> float | None:
+        """Return its value of a metric on validation data; None if it was not measured."""
+        values = self.run.measurements if self.run is not None and self.run.failure is None else ()
+        return next((one.value for one in values if (one.name, one.split) == (metric, "validation")), None)
+
     @property
     def has_diverged(self) -> bool:
         return self.run is not None and self.run.failure is not None and self.run.failure.kind == "diverged"

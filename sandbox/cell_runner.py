@@ -33,11 +33,19 @@ from labwright.record.untrusted_files import (
     take_back_folder,
 )
 from labwright.sandbox import monitor
-from labwright.sandbox.cell_scheduler import CellOrder, CellRunResult, RunningCell
+from labwright.sandbox.cell_scheduler import CellOrder, RunningCell
 from labwright.sandbox.gpus import GpuLease, GpuLeases
 from labwright.sandbox.isolation.bubblewrap import KernelConfig, KernelStartOptions
 from labwright.sandbox.isolation.processes import ResourceLimits, compute_limits, count_oom_kills
-from labwright.sandbox.job import CellResult, ExecutionProgress, ExecutorError, GpuError, Job, SubmissionRefused
+from labwright.sandbox.job import (
+    CellEnded,
+    CellResult,
+    ExecutionProgress,
+    ExecutorError,
+    GpuError,
+    Job,
+    SubmissionRefused,
+)
 from labwright.sandbox.kernels import Kernel, choose_modules
 from labwright.sandbox.llm_gateway import LlmGateway, LlmSession, attribute_answers, serve_session
 from labwright.sandbox.monitor import MemoryMeter, PeakUsage, ProgressReader, read_curves
@@ -273,7 +281,7 @@ class KernelWorker:
     def __post_init__(self) -> None:
         self._host = self.runner.open_host(self.job, self.folder)
 
-    async def run_cell(self, order: CellOrder, running: RunningCell) -> CellRunResult:
+    async def run_cell(self, order: CellOrder, running: RunningCell) -> CellEnded:
         cell, job = order.cell, self.job
         self.dataset = cell.dataset
         self.arm = "" if self.runner.config.isolation.between_cells else cell.arm
@@ -293,7 +301,7 @@ class KernelWorker:
             with suppress(OSError, BadFile):
                 await asyncio.to_thread(remove_path, script.folder, name)
         died, first = execution.kernel_unusable, execution.is_first_cell
-        return CellRunResult(result, script.folder, progress, kernel_died=died, is_first_cell=first)
+        return CellEnded(result, script.folder, progress, kernel_died=died, is_first_cell=first)
 
     async def close(self) -> None:
         await self._host.close()

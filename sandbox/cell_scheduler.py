@@ -28,9 +28,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, Protocol, Self
+from typing import Protocol, Self
 
 from labwright.record.python_syntax import collect_reads
 from labwright.record.run_folder import ResultFolder
@@ -100,21 +100,6 @@ class CellOrder:
     """Folder of an earlier execution of the cell, with checkpoints."""
 
 
-class CellRunResult(NamedTuple):
-    """What a worker returns for a cell."""
-
-    result: CellResult
-    folder: Path
-    """Its folder, which no code can write to any more."""
-    progress: ExecutionProgress | None = None
-    """The last progress, if the job is watched."""
-    kernel_died: bool = False
-    is_first_cell: bool = False
-    """Whether no other cell had finished in this kernel before."""
-    was_alone: bool = False
-    """Whether it could use the whole machine; set by the scheduler."""
-
-
 class RunningCell:
     """The connection between a worker and the schedule while a cell runs."""
 
@@ -157,7 +142,7 @@ class CellWorker(Protocol):
     arm: str
     """Arm that its kernel serves; empty if it serves all arms."""
 
-    async def run_cell(self, order: CellOrder, running: RunningCell) -> CellRunResult:
+    async def run_cell(self, order: CellOrder, running: RunningCell) -> CellEnded:
         """Run a cell within its limit. Raises `ExecutorError`."""
         ...
 
@@ -194,8 +179,8 @@ class CellSchedule:
     """Result of the last execution of each finished cell, now or before."""
     folders: dict[Cell, Path] = field(default_factory=dict[Cell, Path])
     """Folder of the last committed execution of each cell."""
-    uncommitted: dict[Cell, CellRunResult] = field(default_factory=dict[Cell, CellRunResult])
-    """Cells whose last execution the consumer has not committed yet."""
+    uncommitted: dict[Cell, bool] = field(default_factory=dict[Cell, bool])
+    """Cells whose last execution the consumer has not committed yet, and whether each must run again."""
     executed: list[ExecutionResult] = field(default_factory=list[ExecutionResult])
     """All executions of this job."""
     left_out: dict[Cell, str] = field(default_factory=dict[Cell, str])
@@ -313,8 +298,8 @@ class CellSchedule:
         """Whether a commit may let a cell start: one that reads the committed cell, or its second execution."""
         waiting = (*self.waiting, *self.waiting_alone)
         return not self._stop_reason and any(
-            self._must_run_again(one) or any(self.find_source_cell(other) == cell for other in waiting)
-            for cell, one in self.uncommitted.items()
+            again or any(self.find_source_cell(other) == cell for other in waiting)
+            for cell, again in self.uncommitted.items()
         )
 
     @property
@@ -395,12 +380,12 @@ class CellSchedule:
 
     # --- recording results --------------------------------------------------------------------------------------------
 
-    def mark_ended(self, cell: Cell, ran: CellRunResult) -> None:
+    def mark_ended(self, cell: Cell, ran: CellEnded) -> None:
         """Record that an execution of a cell ended, and offer it to the consumer."""
         self.running.pop(cell, None)
         failure, again = ran.result.failure, cell in self._retried
         self.executed.append(ran.result)
-        self.results[cell], self.uncommitted[cell] = ran.result, ran
+        self.results[cell], self.uncommitted[cell] = ran.result, self._must_run_again(ran)
         if failure is None or failure.kind == "timeout":
             self._known_seconds.setdefault(_get_group(cell), {})[cell] = ran.result.seconds
             self._longest_known.clear()
@@ -411,19 +396,18 @@ class CellSchedule:
         if self._death_count == MAX_KERNEL_DEATHS:
             self._stop_reason = f"{MAX_KERNEL_DEATHS} kernels in a row died before finishing a cell"
         self._check_pilots()
-        self.emit(CellEnded(ran.result, ran.folder, ran.progress))
+        self.emit(ran)
 
     def mark_committed(self, ended: CellEnded) -> None:
         """Record that the consumer is done with the last execution of a cell."""
         cell = ended.result.cell
-        ran = self.uncommitted.pop(cell)
         self.results[cell], self.folders[cell] = ended.result, ended.folder
-        if self._must_run_again(ran):
+        if self.uncommitted.pop(cell):
             alone = ended.result.failure is not None and ended.result.failure.kind == "memory"
             self._retried.add(cell)
             (self.waiting_alone if alone else self.waiting).append(cell)
 
-    def _must_run_again(self, ran: CellRunResult) -> bool:
+    def _must_run_again(self, ran: CellEnded) -> bool:
         """Whether a cell is executed a second time. A plain script is not: its caller decides with which limits."""
         cell, failure = ran.result.cell, ran.result.failure
         if failure is None or cell.is_script or cell in self._retried:
@@ -688,7 +672,7 @@ class CellStream:
                     ran = await worker.run_cell(order, running)
                 finally:
                     schedule.running.pop(order.cell, None)
-                schedule.mark_ended(order.cell, ran._replace(was_alone=order.alone))
+                schedule.mark_ended(order.cell, replace(ran, was_alone=order.alone))
                 if schedule.waiting and self.give_way():
                     return True
         finally:

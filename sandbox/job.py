@@ -253,6 +253,11 @@ class CellEnded:
     folder: Path
     progress: ExecutionProgress | None = None
     """The last progress, if the job is watched."""
+    kernel_died: bool = False
+    is_first_cell: bool = False
+    """Whether no other cell had finished in this kernel before."""
+    was_alone: bool = False
+    """Whether it could use the whole machine; set by the scheduler."""
 
 
 @dataclass(frozen=True)

@@ -37,15 +37,15 @@ class SandboxSettings(BaseModel, frozen=True):
     executor: Literal["local", "ray"] = "local"
     """Where experiments run: on this machine or on a Ray cluster (docs/hardware.md)."""
     ray: str = ""
-    """Address of the Ray cluster, HOST:PORT, or auto for the one that this machine belongs to; flag --ray, which also
-    sets the executor. Empty: Ray is started on this machine.
+    """Address of the Ray cluster, HOST:PORT, or auto for the one that this machine belongs to; --ray also sets the
+    executor. Empty: Ray is started on this machine.
     """
     store: Path | None = None
     """Content-addressed cache of datasets, models, packages and source trees; default: ~/.cache/scientist/store. On
     a cluster, it is the same path on each machine, shared or local.
     """
     timeout: float = Field(default=3600.0, gt=0)
-    """Wall-clock seconds of one experiment; a retry after a timeout gets 1.5 times as long."""
+    """Wall-clock seconds of one experiment, or such as 90s or 2h; a retry after a timeout gets 1.5 times as long."""
     grace: float = Field(default=2.0, ge=0)
     """Seconds between the interrupt at the limit and killing the process group."""
     start_timeout: float = Field(default=60.0, gt=0)
@@ -71,7 +71,8 @@ class SandboxSettings(BaseModel, frozen=True):
     device: Literal["cpu", "cuda"] = "cpu"
     """Value of `lab.device`. With "cpu", GPUs are hidden from the code."""
     gpus: WordList = ()
-    """GPUs to use, such as 0,1: indices within CUDA_VISIBLE_DEVICES, or UUIDs; flag --gpus. Empty: all."""
+    """GPUs to use, such as 0,1: indices within CUDA_VISIBLE_DEVICES, or UUIDs; --gpus also sets the device.
+    Empty: all."""
     slots_per_gpu: int = Field(default=1, ge=1)
     """Experiments that share one GPU. With 1, no other experiment of your runs on this machine uses the same GPU."""
     gpus_per_node: int = Field(default=1, ge=1)

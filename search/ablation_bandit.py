@@ -3,24 +3,21 @@ same choices.
 
 An arm is a part together with one way to ablate it. Its effects are differences to the baseline with the same seed,
 positive if the part helps; importance is the magnitude of their mean. Every arm is measured once (`order_sweep`), then
-runs go to the boundary of the k most important (`pick_arm`), then parts with effects near zero are ablated together
-(`run_group_test`).
+parts with effects near zero are ablated together (`run_group_test`), then the largest effects get fresh seeds. Runs on
+the border of the k best instead of fresh seeds found no more (`python -m benchmarks.policies border`).
 
-Source: AblateCell, whose policy as printed is `evals.published_policy`; LUCB, Kalyanakrishnan et al. 2012,
-"PAC subset selection in stochastic multi-armed bandits" (`pick_arm`); Zeller and Hildebrandt 2002, "Simplifying and
-isolating failure-inducing input" (`run_group_test`).
+Source: AblateCell, whose policy as printed is `evals.ablatecell.published_policy`; Zeller and Hildebrandt 2002,
+"Simplifying and isolating failure-inducing input" (`run_group_test`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, log, sqrt
+from math import inf, sqrt
 from statistics import fmean, variance
 from typing import NamedTuple
 
-MAX_TRIES_WITHOUT_VALUE = 3
-"""Maximum number of runs without a value; then an arm is `not measured`."""
 NEAR_ZERO_STANDARD_ERRORS = 3.0
 """Number of standard errors within which the effect of one run is not distinguishable from zero."""
 NEGLIGIBLE_EFFECT_SHARE = 0.05
@@ -39,30 +36,12 @@ class BanditArm:
     name: str
     prior: float = 0.5
     effects: tuple[float, ...] = ()
-    failed_runs: int = 0
-    in_flight: int = 0
     is_settled: bool = False
 
     @property
     def mean_effect(self) -> float:
         """Mean of the effects; 0 if there are none."""
         return fmean(self.effects) if self.effects else 0.0
-
-    @property
-    def run_count(self) -> int:
-        """Number of runs with a value or in progress."""
-        return len(self.effects) + self.in_flight
-
-
-class BanditPick(NamedTuple):
-    """`next`: the arm to run; None if there is nothing to run now. `inside`: the weakest of the k best; `outside`: the
-    strongest of the rest; `separated`: no further run is needed to distinguish them."""
-
-    next: str | None
-    inside: str | None = None
-    outside: str | None = None
-    separated: bool = False
-    radius: Mapping[str, float] = {}
 
 
 def order_sweep(priors: Mapping[str, float]) -> list[str]:
@@ -73,37 +52,6 @@ def order_sweep(priors: Mapping[str, float]) -> list[str]:
 def rank_arms(arms: Iterable[BanditArm]) -> list[BanditArm]:
     """Return the arms with a value, the most important first, ties by name."""
     return sorted((one for one in arms if one.effects), key=lambda one: (-abs(one.mean_effect), one.name))
-
-
-def pick_arm(arms: Sequence[BanditArm], *, sigma: float, k: int, tries: int = MAX_TRIES_WITHOUT_VALUE) -> BanditPick:
-    """Pick unmeasured arms in the order of the sweep, with at most `tries` runs each; then arms at the boundary of the
-    k best.
-
-    `sigma`: standard deviation of one effect (`compute_pooled_sigma`). No arm is repeated for precision until every
-    arm has a value or has been given up; while first values are pending, the pick is None.
-    """
-    unmeasured = [one for one in arms if not one.effects and not one.is_settled and one.failed_runs < tries]
-    free = [one for one in unmeasured if not one.in_flight]
-    if free:
-        return BanditPick(min(free, key=lambda one: (one.failed_runs, -one.prior, one.name)).name)
-    return BanditPick(None) if unmeasured else _pick_at_edge(rank_arms(arms), sigma, k)
-
-
-def _pick_at_edge(order: list[BanditArm], sigma: float, k: int) -> BanditPick:
-    total = sum(one.run_count for one in order)
-    radius = {one.name: 0.0 if one.is_settled else sigma * sqrt(2 * log(total + 1) / one.run_count) for one in order}
-    if len(order) <= k:
-        return BanditPick(None, separated=True, radius=radius)
-    inside = min(order[:k], key=lambda one: abs(one.mean_effect) - radius[one.name])
-    outside = max(order[k:], key=lambda one: abs(one.mean_effect) + radius[one.name])
-    open_ones = [one for one in (inside, outside) if not one.is_settled]
-    return BanditPick(
-        min(open_ones, key=lambda one: one.run_count).name if open_ones else None,
-        inside.name,
-        outside.name,
-        abs(inside.mean_effect) - radius[inside.name] >= abs(outside.mean_effect) + radius[outside.name],
-        radius,
-    )
 
 
 class PooledSigma(NamedTuple):
@@ -163,7 +111,7 @@ def find_helping(arms: Iterable[BanditArm], k: int) -> list[str]:
 def find_harmful(arms: Iterable[BanditArm], sigma: float) -> list[str]:
     """Return the arms whose removal improved the result, the strongest first, to be confirmed with fresh seeds.
 
-    They do not compete with helping parts: `pick_arm` only gets the others.
+    They do not compete with helping parts.
     """
     return [one.name for one in rank_arms(arms) if one.mean_effect < -_compute_standard_error(one, sigma)]
 

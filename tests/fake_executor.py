@@ -14,9 +14,9 @@ from pathlib import Path
 
 from labwright.record.schema.data_plan import Measurement, ResourceNeeds
 from labwright.record.schema.nodes import Cell, Failure
-from labwright.sandbox.cell_scheduler import CellOrder, CellRunResult, CellStream, RunningCell
+from labwright.sandbox.cell_scheduler import CellOrder, CellStream, RunningCell
 from labwright.sandbox.gpus import GpuDevice, Slots
-from labwright.sandbox.job import CellResult, ExecutionProgress, ExecutorError, GpuError, Job, JobOutcome
+from labwright.sandbox.job import CellEnded, CellResult, ExecutionProgress, ExecutorError, GpuError, Job, JobOutcome
 from labwright.sandbox.output import failure_from_timeout
 from labwright.sandbox.workspace import CELLS_FOLDER
 
@@ -89,7 +89,7 @@ class FakeExecutor:
     def add_pretrained(self, pretrained: Mapping[str, Path]) -> None:
         """Does nothing; see `LocalExecutor.add_pretrained`."""
 
-    async def run_cell(self, job: Job, order: CellOrder, running: RunningCell) -> CellRunResult:
+    async def run_cell(self, job: Job, order: CellOrder, running: RunningCell) -> CellEnded:
         """Return the scripted result of a cell. Raises `ExecutorError`."""
         cell, folder = order.cell, job.folder / CELLS_FOLDER / order.cell.name
         folder.mkdir(parents=True, exist_ok=True)
@@ -113,7 +113,7 @@ class FakeExecutor:
         elif delay > order.limit:
             failure = failure_from_timeout(order.limit, stopped=True, traceback=(), folder=job.folder)
             result = CellResult(cell=cell, seconds=order.limit, failure=failure)
-        return CellRunResult(result, folder, progress)
+        return CellEnded(result, folder, progress)
 
     @asynccontextmanager
     async def hold_slot(self, *, alone: bool = False) -> AsyncGenerator[None]:
@@ -173,7 +173,7 @@ class FakeCellWorker:
         at_work[job.name] = at_work.get(job.name, 0) + 1
         self._executor.workers[job.name] = max(self._executor.workers.get(job.name, 0), at_work[job.name])
 
-    async def run_cell(self, order: CellOrder, running: RunningCell) -> CellRunResult:
+    async def run_cell(self, order: CellOrder, running: RunningCell) -> CellEnded:
         self.dataset = order.cell.dataset
         return await self._executor.run_cell(self._job, order, running)
 

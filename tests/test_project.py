@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from labwright.agent.cli.campaign import CampaignReport, CampaignRow
 from labwright.agent.cli.dry_run import EffortForecast
+from labwright.agent.cli.options import SETTING_OPTIONS
 from labwright.agent.cli.run import DEMO_FOLDER
 from labwright.agent.settings import DURATION_SUFFIXES, EFFORTS, Settings, compose_settings
 from labwright.evals.detection import DetectionThreshold
@@ -274,7 +275,11 @@ def _rows(settings: BaseModel, prefix: str) -> Iterator[tuple[str, str, str]]:
             yield from _rows(value, f"{prefix}{name}.")
             continue
         shown = {"None": "none", "{}": "none", sys.executable: "this Python"}.get(str(value), str(value))
-        yield f"{prefix}{name}", shown, " ".join((field.description or "").split())
+        flags = [
+            f"; flag --{flag.replace('_', '-')}" for flag, one in SETTING_OPTIONS.items() if one.key == prefix + name
+        ]
+        text = " ".join((field.description or "").split())
+        yield f"{prefix}{name}", shown, text.rstrip("." * len(flags)) + "".join(flags)
 
 
 def test_the_demo_can_be_started() -> None:

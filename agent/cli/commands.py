@@ -21,9 +21,7 @@ from labwright.agent.cli.options import (
     RUN_SETTINGS,
     CliCommand,
     ConfigOption,
-    ContextOption,
     JsonOption,
-    PapersOption,
     RunArgument,
     TrackOption,
 )
@@ -427,7 +425,7 @@ class View(CliCommand, to=app, work="agent.cli.status:serve_page"):
 
 
 class Export(CliCommand, to=app, work="agent.cli.status:export_run"):
-    """Export a run. Writes its page, events, tree or folder to a file, or its nodes to a tracker."""
+    """Export a run. Writes its page, events, tree or folder to a file, or scalars, claims and paper to a tracker."""
 
     run: RunArgument
     html: Path | None = Option(None, metavar="FILE", help="Write the run's page as one HTML file.")
@@ -570,7 +568,9 @@ class Ideate(
         metavar="STEPS",
         help="idea, or idea,literature,proposal; each step writes files from which a run can start.",
     )
-    context: ContextOption = None
+    context: Path | None = Option(
+        None, metavar="DIR", help="Folder of your papers (PDF) and notes, read before anything else (docs/ideas.md)."
+    )
     out: Path | None = Option(None, help="Output folder; default: a folder in --runs named by time and topic.")
     runs: Path = Option(Path("runs"), help="Without --out: where the output folder is created.")
     config: ConfigOption = None
@@ -600,7 +600,7 @@ class BibCheck(CliCommand, to=bib, work="agent.cli.bib:check_bib", settings=("as
 
     file: Path = Argument(metavar="FILE", help="Bibliography (.bib).")
     out: Path | None = Option(None, help="Write the bibliography to this file, with the verification of each entry.")
-    papers: PapersOption = None
+    papers: Path | None = Option(None, metavar="DIR", help="Folder of PDFs, whose titles are looked up as well.")
     config: ConfigOption = None
     json: JsonOption = False
 

@@ -21,7 +21,7 @@ from labwright.inspector.safe_text import to_plain
 from labwright.record.errors import UsageError
 from labwright.record.run_folder import write_file
 
-OUTCOME_COLOURS = {"passed": "green", "skipped": "yellow", "failed": "red"}
+OUTCOME_COLOURS = {"passed": "green", "failed": "red"}
 GRADE_COLOURS = {"ok": "green", "warning": "yellow", "fault": "red"}
 
 

@@ -33,7 +33,7 @@ from labwright.agent.repository_setup import check_code, check_planner
 from labwright.agent.run import resume_run, rewrite_paper, start_study
 from labwright.agent.settings import EFFORTS, KEY_ALIASES, Settings, compose_settings, override_settings
 from labwright.inspector.live_view import find_process
-from labwright.inspector.tracking.tracked_runs import choose_tracker
+from labwright.inspector.tracking import choose_tracker
 from labwright.record.campaign import is_campaign
 from labwright.record.errors import UsageError
 from labwright.record.events.run_events import CommandReceived

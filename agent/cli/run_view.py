@@ -17,7 +17,7 @@ from labwright.inspector.live_view import choose_view
 from labwright.inspector.render import format_remaining_estimate
 from labwright.inspector.status import build_status
 from labwright.inspector.summary import format_ending
-from labwright.inspector.tracking.tracked_runs import OpenTracker, TrackerSync
+from labwright.inspector.tracking import OpenTracker, TrackerSync
 from labwright.record.event_log import EventListener, read_state
 from labwright.record.events import Event
 from labwright.record.events.search_events import PlanPrepared

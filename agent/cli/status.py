@@ -13,7 +13,6 @@ import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import partial
 from json import dumps
 from pathlib import Path
 from typing import IO
@@ -35,7 +34,7 @@ from labwright.inspector.render import format_status, format_tree, print_lines
 from labwright.inspector.safe_text import format_age, to_plain
 from labwright.inspector.status import read_status
 from labwright.inspector.summary import RunListRow, build_list_row, format_short
-from labwright.inspector.tracking.tracked_runs import export_record
+from labwright.inspector.tracking import choose_tracker, send_run
 from labwright.inspector.tree import build_tree
 from labwright.models.replay import extract_exchange, format_exchange
 from labwright.record.campaign import RUNS_FOLDER, is_campaign
@@ -212,7 +211,7 @@ def serve_page(args: View) -> int:
     return DONE
 
 
-# `scientist export`: write a run's page, events, tree, model answers or folder to files, or its nodes to a tracker.
+# `scientist export`: write a run's page, events, tree, model answers or folder to files, or its scalars to a tracker.
 # Each file is written completely or not at all; existing files are kept unless --force is given. The run is not
 # changed.
 
@@ -246,16 +245,11 @@ def export_run(args: Export) -> int:
             if len(packed.left_out) > MAX_LEFT_OUT_SHOWN:
                 print_to_stderr(f"left out: {len(packed.left_out) - MAX_LEFT_OUT_SHOWN} more")
             _print_written(args.zip, f", {packed.files} files")
-        if args.mlflow is not None:
-            from labwright.inspector.tracking.mlflow import MlflowTracker  # an optional extra
-
-            made = export_record(folder, partial(MlflowTracker, place=args.mlflow, force=args.force))
-            print(f"MLflow: {len(state.nodes)} nodes in {to_plain(made.address)}", flush=True)
-        if args.wandb is not None:
-            from labwright.inspector.tracking.wandb import WandbTracker  # an optional extra
-
-            made = export_record(folder, partial(WandbTracker, folder=args.wandb.resolve(), force=args.force))
-            print(f"W&B (offline): {len(state.nodes)} nodes in {to_plain(made.address)}", flush=True)
+        for name, there in (("mlflow", args.mlflow), ("wandb", args.wandb)):
+            if there is not None:
+                chosen = choose_tracker(f"{name}:{there}", force=args.force, live=False)
+                made = send_run(folder, state, chosen)
+                print(f"{name}: the run is in {to_plain(made.address)}", flush=True)
     return DONE
 
 

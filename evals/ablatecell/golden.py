@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, NamedTuple, cast
 
-from labwright.evals.ablatecell import published_policy
+from labwright.evals.ablatecell import boundary_policy, published_policy
 from labwright.evals.ablatecell.published_policy import compute_reward
 from labwright.record.baseline_check import ExpectedError, check_baseline, parse_expected
 from labwright.record.claims.estimates import (
@@ -377,7 +377,7 @@ def _compute_sigma(given: Case) -> CaseResult:
 
 def _run_boundary_policy(given: Case) -> CaseResult:
     seen = [
-        ablation_bandit.BanditArm(
+        boundary_policy.RunningArm(
             name,
             effects=(given["mean"].get(name, 0.0),) * runs,
             failed_runs=given.get("failed", {}).get(name, 0),
@@ -385,11 +385,11 @@ def _run_boundary_policy(given: Case) -> CaseResult:
         )
         for name, runs in given["runs"].items()
     ]
-    found = ablation_bandit.pick_arm(
+    found = boundary_policy.pick_arm(
         seen,
         sigma=given.get("sigma", 0.0),
         k=given["k"],
-        tries=given.get("tries", ablation_bandit.MAX_TRIES_WITHOUT_VALUE),
+        tries=given.get("tries", boundary_policy.MAX_TRIES_WITHOUT_VALUE),
     )
     return found._asdict()
 

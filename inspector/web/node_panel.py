@@ -199,13 +199,6 @@ class MeasurementGrid(NamedTuple):
     rows: tuple[tuple[str, tuple[MeasurementView | None, ...]], ...]
 
 
-class CellView(NamedTuple):
-    """A required cell. `value` is the primary metric, if measured."""
-
-    cell: CellStatus
-    value: float | None
-
-
 class NodePanel(NamedTuple):
     """Content of the panel that is not in the node itself."""
 
@@ -215,7 +208,7 @@ class NodePanel(NamedTuple):
     grids: tuple[MeasurementGrid, ...]
     self_reported: tuple[MeasurementGrid, ...]
     """Values on train and dev that the code itself reported."""
-    cells: tuple[CellView, ...]
+    cells: tuple[CellStatus, ...]
     """Required cells in order; empty for code that measures all conditions at once."""
     counts: CellCounts | None
     arm_commands: tuple[tuple[str, str], ...]
@@ -248,7 +241,7 @@ def build_panel(run: CachedRun, name: str) -> NodePanel | None:
         sources=tuple(read_sources(run, node, node.parent)),
         grids=build_grids(node.measurements, before.measurements if before else (), plan),
         self_reported=build_grids(node.attempts[-1].self_reported if node.attempts else ()),
-        cells=tuple(CellView(one, _primary_value(one, plan)) for one in cells),
+        cells=cells,
         counts=count_cells(cells),
         arm_commands=tuple(_read_arm_commands(run, node)),
         metric=plan.primary_metric.name if plan is not None else "",
@@ -263,11 +256,6 @@ def build_panel(run: CachedRun, name: str) -> NodePanel | None:
         files=list_files(run.folder, f"nodes/{name}"),
         actions=list_actions(run, name),
     )
-
-
-def _primary_value(cell: CellStatus, plan: DataPlan | None) -> float | None:
-    values = cell.run.measurements if cell.run is not None and cell.outcome != "failed" else ()
-    return next((one.value for one in values if plan is not None and one.name == plan.primary_metric.name), None)
 
 
 _DIFF_LINE_KINDS: Final = {"+": "add", "-": "removed", "@": "place"}

@@ -234,13 +234,7 @@ def _group_by_place(cells: tuple[CellStatus, ...]) -> dict[tuple[str, str], list
 
 
 def _summarize_cells(cells: list[CellStatus], primary: str) -> GridPlace:
-    values = [
-        value.value
-        for one in cells
-        if one.run is not None and one.run.failure is None
-        for value in one.run.measurements
-        if value.name == primary
-    ]
+    values = [value for one in cells if (value := one.find_value(primary)) is not None]
     counts = Counter(one.outcome for one in cells)
     whys = "; ".join(dict.fromkeys(one.why for one in cells if one.why))
     done = counts["measured"] + counts["taken over"]

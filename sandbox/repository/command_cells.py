@@ -32,9 +32,17 @@ from labwright.record.untrusted_files import (
     write_file,
 )
 from labwright.sandbox.cell_runner import CellRunner
-from labwright.sandbox.cell_scheduler import CellOrder, CellRunResult, RunningCell
+from labwright.sandbox.cell_scheduler import CellOrder, RunningCell
 from labwright.sandbox.content_store import wait_for_next_time
-from labwright.sandbox.job import ARTIFACTS, MEASUREMENTS, CellResult, Job, RepositoryError, SubmissionRefused
+from labwright.sandbox.job import (
+    ARTIFACTS,
+    MEASUREMENTS,
+    CellEnded,
+    CellResult,
+    Job,
+    RepositoryError,
+    SubmissionRefused,
+)
 from labwright.sandbox.limited_process import call_limited
 from labwright.sandbox.output import MAX_TAIL_CHARS, LiveOutput
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome, OutputRedactor
@@ -101,7 +109,7 @@ class CommandWorker:
     dataset: str = ""
     arm: str = ""
 
-    async def run_cell(self, order: CellOrder, running: RunningCell) -> CellRunResult:
+    async def run_cell(self, order: CellOrder, running: RunningCell) -> CellEnded:
         cell = order.cell
         checkout = self.job.folder / KERNELS_FOLDER / str(self.number) / cell.name
         folder = self.job.folder / CELLS_FOLDER / cell.name
@@ -114,7 +122,7 @@ class CommandWorker:
             result = CellResult(cell=cell, failure=Failure(kind="other", message=str(error)))
         finally:
             await asyncio.to_thread(remove_tree, checkout, ignore_errors=True)
-        return CellRunResult(result, folder)
+        return CellEnded(result, folder)
 
     async def close(self) -> None:
         """Do nothing, since no process runs between cells."""

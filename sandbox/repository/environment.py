@@ -259,38 +259,49 @@ def resolve_paths(paths: dict[str, str]) -> dict[str, str]:
 class CodeSettings(FrozenModel):
     """The repository of a study. Without `repository`, a run has none and experiment code is written from scratch."""
 
-    repository: Path | None = Field(default=None, description="folder of the repository; flag --code")
+    repository: Path | None = Field(default=None, description="git repository to study (docs/repositories.md)")
     command: str = Field(
-        default="", description="command to run, with {seed} and, for arms, {overrides}; flag --command"
+        default="",
+        description="command to run, with {seed} for the seed, {out} for an output folder, {device} for cpu or cuda, "
+        "and {overrides} for the options of an arm; ablate finds it if it is not given",
     )
-    metric: str = Field(default="", description="where to read the selection metric; flag --metric")
-    direction: Literal["max", "min"] = Field(default="max", description="optimisation direction")
+    metric: str = Field(
+        default="",
+        description="where to read the selection metric: FILE.json:a.b, FILE.csv:column@last, FILE.txt:REGEX or "
+        "stdout:REGEX; with ablate --predictions, a metric such as accuracy",
+    )
+    direction: Literal["max", "min"] = Field(default="max", description="optimisation direction of the metric")
     scale: float = Field(default=1.0, description="factor applied to the metric, e.g. 0.01 for percentages")
     test_metric: str = Field(default="", description="where to read the test metric; sealed until the search ends")
     predictions: str = Field(
         default="",
         description="instead of metric and test_metric: predictions file that the command writes and scientist scores",
     )
-    truth: Path | None = Field(default=None, description="table of labels for the predictions, hidden from the command")
-    expect: str = Field(default="", description="expected result, such as 0.83±0.02; any other value ends the run")
+    truth: Path | None = Field(
+        default=None, description="table of labels (label, id, split) for the predictions, hidden from the command"
+    )
+    expect: str = Field(
+        default="", description="expected result, such as 0.83, 0.83±0.02 or 0.83±5%; any other value ends the run"
+    )
     hide: tuple[str, ...] = Field(default=(), description="regular expressions of output lines to hide")
     frozen: tuple[str, ...] = Field(default=(), description="patterns of files that patches must not change")
-    python: str = Field(default="", description="Python interpreter or conda environment, used unchanged")
+    python: str = Field(
+        default="",
+        description="Python interpreter or conda prefix of the repository, used unchanged; empty: scientist's own, "
+        "with the repository's requirements installed separately",
+    )
     mounts: Annotated[dict[str, str], BeforeValidator(parse_pairs), AfterValidator(resolve_paths)] = Field(
         default_factory=dict,
         description=(
-            "external data: name next to the checkout (inside it, if the name has a slash) -> path; flag "
-            "--mount NAME=PATH"
+            "external data, mounted read-only: name next to the checkout (inside it, if the name has a slash) -> path"
         ),
     )
     env: Annotated[dict[str, str], BeforeValidator(parse_pairs)] = Field(
-        default_factory=dict, description="environment variables of the command; flag --env NAME=VALUE"
+        default_factory=dict, description="environment variables of the command"
     )
-    resume: str = Field(default="", description="command that resumes after a timeout")
-    space: CommandSpace = Field(
-        default=CommandSpace(), description="hyperparameters, arms and levels of the command; flag --space (a file)"
-    )
-    dirty: bool = Field(default=False, description="include uncommitted changes")
+    resume: str = Field(default="", description="command that resumes after a timeout, run in the same directory")
+    space: CommandSpace = Field(default=CommandSpace(), description="hyperparameters, arms and levels of the command")
+    dirty: bool = Field(default=False, description="include uncommitted changes of the repository")
     commit: str = Field(default="", description="set automatically: commit that the run started from")
     tree: str = Field(default="", description="set automatically: git tree id of the files")
     packages: dict[str, str] = Field(
@@ -322,6 +333,10 @@ class AblationSettings(FrozenModel):
         description="total runs of the command, of which the baseline and its check take five; None: derived from the "
         "number of components",
     )
-    proxy: str = Field(default="", description="cheaper command with the same metric, used to rank components")
+    proxy: str = Field(
+        default="",
+        description="cheaper command with the same metric, used to rank components; reported values come from full "
+        "runs, and rank agreement is reported",
+    )
     reproduce_only: bool = Field(default=False, description="reproduce the result only; skip ablations")
     accept_baseline: bool = Field(default=False, description="ablate even if the result differs from code.expect")

@@ -1,8 +1,7 @@
 """Ablate the components of a repository within a budget of runs.
 
-First every component is ablated once, and components that may mask each other are ablated together. If the budget does
-not give every component fresh seeds, runs are spent on the border between the most important components and the rest.
-Then fresh seeds decide, the largest effects first, until every component has a verdict or the budget is used.
+First every component is ablated once, and components that may mask each other are ablated together. Then fresh seeds
+decide, the largest effects first, until every component has a verdict or the budget is used.
 
 Each mutation of a component is an arm, with its own patch and command words, and is tried at one seed, and at a second
 if no digit changed. If it fails, does not run, or removes the whole model, the next mutation is tried. A component that
@@ -46,7 +45,6 @@ from labwright.search.ablation_bandit import (
     find_harmful,
     find_near_zero,
     order_sweep,
-    pick_arm,
     rank_arms,
     run_group_test,
     split_budget,
@@ -170,7 +168,6 @@ class RepositoryAblation:
         order = order_sweep({part.name: part.prior for part in found.parts})
         await gather_all([self._measure_part(self._part_states[name]) for name in order])
         self._joint_set = await self._find_joint_set(found)
-        await self._separate_top(found)
         await self._confirm(found)
         agreement = await self._compute_proxy_agreement() if self._is_proxy else None
         self._conclude(self._build_conclusion(found, agreement))
@@ -404,36 +401,7 @@ class RepositoryAblation:
         except RepositoryError:
             return None
 
-    # --- the border of the top components -----------------------------------------------------------------------------
-
-    async def _separate_top(self, found: PartsFound) -> None:
-        """Spend runs on separating the k-th component from the next, until they are separated or only runs reserved for
-        confirmation are left. If fresh seeds are affordable for all components, these separate them.
-        """
-        kept = self._count_reserved(found)
-        if self._runs_spent + CONFIRM_SEEDS * (1 + len(self._rank_sets())) <= found.budget:
-            return
-        while self.context.state.limit_reason is None:
-            chosen: list[str] = []
-            while len(chosen) < self.context.executor.slots and (
-                self._runs_spent + kept + 2 * (1 + len(chosen)) <= found.budget
-            ):
-                pick = pick_arm(self._list_candidates(chosen), sigma=self._sigma, k=self.top)
-                if pick.next is None or pick.separated or not isfinite(self._sigma) or not self._sigma:
-                    break
-                chosen.append(pick.next)
-            if not chosen:
-                return
-            await gather_all([self._repeat_part(name) for name in chosen])
-
-    async def _repeat_part(self, name: str) -> None:
-        """Measure a component's effect at the next seed."""
-        arm = self._find_arm([name])
-        assert arm is not None
-        known = {one.seed for one in self.runs.list_nodes(arm)}
-        seeds = (*self.seeds, *range(max(self.seeds) + 1, FIRST_FRESH_SEED))
-        seed = next(seed for seed in seeds if seed not in known)
-        await gather_all([self._run(arm, seed), self._run(self._search_baseline, seed)])
+    # --- effects of the search ----------------------------------------------------------------------------------------
 
     def _list_effects(self, names: Sequence[str]) -> dict[int, float | None]:
         """Return the effects of a set of components at the seeds of the search; None for a run without a value."""
@@ -444,24 +412,22 @@ class RepositoryAblation:
         seeds = [seed for seed in own if seed in base and seed < FIRST_FRESH_SEED]
         return {seed: compute_effect(self.setup.command.direction, base[seed], own[seed]) for seed in seeds}
 
-    def _to_arm(self, one: _PartState, chosen: Sequence[str] = (), *, is_coarse: bool = False) -> BanditArm:
+    def _to_arm(self, one: _PartState, *, is_coarse: bool = False) -> BanditArm:
         effects = self._list_effects([one.part.name]).values()
         return BanditArm(
             one.part.name,
             one.part.prior,
             tuple(effect for effect in effects if effect is not None),
-            failed_runs=sum(effect is None for effect in effects),
-            in_flight=chosen.count(one.part.name),
             is_settled=one.gate == "not reached" or (one.gate == "no effect" and not is_coarse),
         )
 
-    def _list_ranked(self, chosen: Sequence[str] = ()) -> list[BanditArm]:
+    def _list_ranked(self) -> list[BanditArm]:
         coarse = self._is_coarse
-        return [self._to_arm(one, chosen, is_coarse=coarse) for one in self._part_states.values() if one.is_ranked]
+        return [self._to_arm(one, is_coarse=coarse) for one in self._part_states.values() if one.is_ranked]
 
-    def _list_candidates(self, chosen: Sequence[str] = ()) -> list[BanditArm]:
+    def _list_candidates(self) -> list[BanditArm]:
         """Return the components that can rank among the most important. Harmful ones are reported separately."""
-        arms, sigma = self._list_ranked(chosen), self._sigma
+        arms, sigma = self._list_ranked(), self._sigma
         harms = set(find_harmful(arms, sigma)) if isfinite(sigma) else set[str]()
         return [one for one in arms if one.name not in harms]
 

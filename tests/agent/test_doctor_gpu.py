@@ -1,4 +1,4 @@
-"""The checks of `scientist doctor --gpu`: on the CPU in the form that they have there, and leases on pretended GPUs."""
+"""The checks of `scientist doctor --gpu`: on the CPU in the form that they have there."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ import pytest
 from labwright.agent.cli import main
 from labwright.agent.doctor import gpu
 from labwright.agent.doctor.gpu import GpuCheck, GpuChecker, build_gpu_report, redact_names
-from labwright.sandbox.gpus import GpuLeases, open_gpu_leases
-from labwright.sandbox.settings import SandboxSettings
-from tests.fake_executor import FakeNvml, make_gpus
 from tests.sandbox.conftest import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,24 +33,8 @@ def test_every_check_holds_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "HANG_LIMIT_SECONDS", 3.0)
     checks = GpuChecker(SETTINGS)
     made = {one.name: one for one in checks.run_all()}
-    assert {name: (one.outcome, one.why) for name, one in made.items()} == {
-        "leases": ("skipped", "there is no GPU"),
-        **dict.fromkeys(("fork", "two", "bf16", "same", "memory", "kill"), ("passed", "")),
-    }
-
-
-def test_leases_on_gpus_that_are_pretended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def opened(settings: SandboxSettings, variable: str | None) -> GpuLeases:
-        return open_gpu_leases(settings, variable, nvml=FakeNvml(make_gpus(2)), folder=tmp_path)
-
-    monkeypatch.setattr(gpu, "open_gpu_leases", opened)
-    monkeypatch.setattr(gpu, "get_runtime_folder", lambda: tmp_path)
-    monkeypatch.setattr(gpu, "read_cuda_visible_devices", lambda: None)
-    checks = GpuChecker(SETTINGS.model_copy(update={"device": "cuda"}), make_gpus(2))
-    checks._check_leases()  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(gpu, "acquire_gpu_slot", lambda *_: None)  # pyright: ignore
-    with pytest.raises(gpu.GpuCheckFailed, match="the GPU was not released"):
-        checks._check_leases()  # pyright: ignore[reportPrivateUsage]
+    names = ("fork", "two", "bf16", "same", "memory", "kill")
+    assert {name: (one.outcome, one.why) for name, one in made.items()} == dict.fromkeys(names, ("passed", ""))
 
 
 def test_a_check_that_breaks_has_failed_and_names_no_path(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +43,7 @@ def test_a_check_that_breaks_has_failed_and_names_no_path(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(gpu, "run_file", broken)
     made = list(GpuChecker(SETTINGS).run_all())
-    assert [one.outcome for one in made] == ["failed", "skipped", *["failed"] * 5]
+    assert [one.outcome for one in made] == ["failed"] * 6
     assert made[0].why == "OSError: no such file: PATH"
     assert not build_gpu_report(GpuChecker(SETTINGS), made).all_passed
     assert redact_names("half a/b of ~/x/y.py, /scratch and /usr/bin/python3") == "half a/b of PATH, PATH and PATH"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from math import log, sqrt
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -15,10 +16,13 @@ from benchmarks.policies import (
     ComparisonTerms,
     PolicyWorld,
     StoredRuns,
+    compare_border,
     main,
     measure_repository,
     play_policy,
 )
+from labwright.evals.ablatecell.boundary_policy import RunningArm, pick_arm
+from labwright.search.ablation_bandit import order_sweep
 
 RNG = Random(3)
 LEVELS = (0.3, 0.2, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01, 0.005, 0.0, -0.06)
@@ -86,3 +90,46 @@ def test_a_table_is_measured_and_compared(tmp_path: Path) -> None:
     main([str(tmp_path / "t.json"), "--draws", "2", "--budgets", "6", "--out", str(tmp_path / "o.json")])
     found = json.loads((tmp_path / "o.json").read_text())
     assert found["acc_at_5"]["boundary"]["6"]["all"]["acc"] == 0.4, "two parts, of which both are found, of five places"
+
+
+# --- the boundary policy ----------------------------------------------------------------------------------------------
+
+
+def arms(**effects: float | tuple[float, ...]) -> list[RunningArm]:
+    return [
+        RunningArm(name, effects=value if isinstance(value, tuple) else (value,)) for name, value in effects.items()
+    ]
+
+
+def test_every_arm_is_measured_once_in_the_order_of_priors_before_any_is_repeated() -> None:
+    priors = {"a": 0.2, "b": 0.9, "c": 0.9, "d": 0.1}
+    seen = [RunningArm(name, prior) for name, prior in priors.items()]
+    order = list[str]()
+    while (one := pick_arm(seen, sigma=0.01, k=2).next) is not None and len(order) < 4:
+        order.append(one)
+        seen = [RunningArm(arm.name, arm.prior, (0.1,)) if arm.name == one else arm for arm in seen]
+    assert order == order_sweep(priors) == ["b", "c", "a", "d"]
+
+
+def test_an_arm_without_a_value_is_tried_again_after_the_others_and_given_up_in_the_end() -> None:
+    failing = RunningArm("x", 0.9, failed_runs=1)
+    assert pick_arm([failing, RunningArm("y", 0.1)], sigma=0.1, k=1).next == "y"
+    assert pick_arm([failing, *arms(y=0.1, z=0.2)], sigma=0.1, k=1).next == "x"
+    given_up = pick_arm([RunningArm("x", 0.9, failed_runs=3), *arms(y=0.1, z=0.2)], sigma=0.1, k=1)
+    assert given_up.next in ("y", "z") and "x" not in given_up.radius
+
+
+def test_runs_go_to_the_edge_of_the_best_whatever_their_sign() -> None:
+    found = pick_arm(arms(a=0.3, b=-0.12, c=(0.07, 0.07), d=0.05, e=0.01), sigma=0.02, k=3)
+    assert (found.inside, found.outside, found.next, found.separated) == ("c", "d", "d", False)
+    assert found.radius["c"] == pytest.approx(0.02 * sqrt(2 * log(7) / 2))
+
+
+# --- fresh seeds against the border ---------------------------------------------------------------------------------
+
+
+def test_the_plain_policy_is_as_good_at_the_default_budget_and_gives_more_verdicts_below_it() -> None:
+    default, half = compare_border(sizes=(15,), noises=(1.0,), shares=(1.0, 0.7), draws=40)
+    assert default["border"] == default["plain"] and default["difference"] == 0.0
+    assert half["plain"]["verdicts"] > half["border"]["verdicts"]
+    assert half["difference"] > -2 * half["se"]

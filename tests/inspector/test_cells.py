@@ -113,7 +113,7 @@ def test_the_page_lists_a_nodes_cells_and_counts_those_of_the_run(tmp_path: Path
     run = CachedRun(record_story(tmp_path / "calm", make_cell_run()), "calm")
     run.refresh()
     panel, pages = build_panel(run, "n0002"), PageRenderer({})
-    assert panel is not None and [one.value for one in panel.cells] == [0.5, 0.6, None, None, None]
+    assert panel is not None and [one.find_value(panel.metric) for one in panel.cells] == [0.5, 0.6, None, None, None]
     html = pages.render_page("node", panel=panel, run="calm")
     rows = [row.split("</tr>")[0] for row in html.split('id="cells"')[1].split("</details>")[0].split("<tr>")[2:]]
     assert len(rows) == 5 and 'reused from <a class="tonode" href="/runs/calm/nodes/n0001">n0001</a>' in rows[0]

@@ -12,7 +12,7 @@ import pytest
 
 from labwright.record.schema.data_plan import Measurement, ResourceNeeds
 from labwright.record.schema.nodes import Cell, Failure
-from labwright.sandbox.cell_scheduler import MAX_KERNEL_DEATHS, CellRunResult, CellSchedule
+from labwright.sandbox.cell_scheduler import MAX_KERNEL_DEATHS, CellSchedule
 from labwright.sandbox.job import (
     CellEnded,
     CellProgress,
@@ -91,7 +91,7 @@ def finish(
     schedule: CellSchedule, result: CellResult, folder: Path, *, kernel_died: bool = False, is_first_cell: bool = False
 ) -> None:
     """An execution ends and is committed."""
-    ran = CellRunResult(result, folder, kernel_died=kernel_died, is_first_cell=is_first_cell)
+    ran = CellEnded(result, folder, kernel_died=kernel_died, is_first_cell=is_first_cell)
     schedule.mark_ended(result.cell, ran)
     schedule.mark_committed(CellEnded(result, folder))
 
@@ -284,7 +284,7 @@ async def test_a_cell_that_reads_another_waits_until_it_is_committed_and_reads_i
     taken = schedule.take_next()
     assert taken is not None and schedule.take_next() is None
     result = CellResult(cell=taken[0].cell)
-    schedule.mark_ended(result.cell, CellRunResult(result, tmp_path / "before"))
+    schedule.mark_ended(result.cell, CellEnded(result, tmp_path / "before"))
     assert schedule.take_next() is None and schedule.awaits_commit()
     schedule.mark_committed(CellEnded(result, tmp_path / "sealed"))
     taken = schedule.take_next()

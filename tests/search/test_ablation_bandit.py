@@ -1,9 +1,9 @@
-"""Which part of a repository is run next: first everything once, then the edge of the best, then sets together."""
+"""Which part of a repository is run next: first everything once, then sets together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, log, sqrt
+from math import inf
 
 import pytest
 from hypothesis import given
@@ -16,8 +16,6 @@ from labwright.search.ablation_bandit import (
     find_harmful,
     find_helping,
     find_near_zero,
-    order_sweep,
-    pick_arm,
     run_group_test,
     split_budget,
 )
@@ -37,30 +35,6 @@ def searched(parts: str, shows: Callable[[set[str]], bool]) -> tuple[str, list[s
             subset = test.send(shows(set(subset)))
     except StopIteration as ended:
         return "".join(ended.value), ran
-
-
-def test_every_arm_is_measured_once_in_the_order_of_priors_before_any_is_repeated() -> None:
-    priors = {"a": 0.2, "b": 0.9, "c": 0.9, "d": 0.1}
-    seen = [BanditArm(name, prior) for name, prior in priors.items()]
-    order = list[str]()
-    while (one := pick_arm(seen, sigma=0.01, k=2).next) is not None and len(order) < 4:
-        order.append(one)
-        seen = [BanditArm(arm.name, arm.prior, (0.1,)) if arm.name == one else arm for arm in seen]
-    assert order == order_sweep(priors) == ["b", "c", "a", "d"]
-
-
-def test_an_arm_without_a_value_is_tried_again_after_the_others_and_given_up_in_the_end() -> None:
-    failing = BanditArm("x", 0.9, failed_runs=1)
-    assert pick_arm([failing, BanditArm("y", 0.1)], sigma=0.1, k=1).next == "y"
-    assert pick_arm([failing, *arms(y=0.1, z=0.2)], sigma=0.1, k=1).next == "x"
-    given_up = pick_arm([BanditArm("x", 0.9, failed_runs=3), *arms(y=0.1, z=0.2)], sigma=0.1, k=1)
-    assert given_up.next in ("y", "z") and "x" not in given_up.radius
-
-
-def test_runs_go_to_the_edge_of_the_best_whatever_their_sign() -> None:
-    found = pick_arm(arms(a=0.3, b=-0.12, c=(0.07, 0.07), d=0.05, e=0.01), sigma=0.02, k=3)
-    assert (found.inside, found.outside, found.next, found.separated) == ("c", "d", "d", False)
-    assert found.radius["c"] == pytest.approx(0.02 * sqrt(2 * log(7) / 2))
 
 
 def test_the_spread_of_an_effect_is_pooled_over_repeats_and_the_baseline() -> None:
