@@ -26,7 +26,7 @@ from labwright.record.schema.idea import Idea, ResearchQuestion
 from labwright.record.schema.paper import EditableText, PaperDraft
 from labwright.record.schema.repository import CommandSpace, apply_space
 from labwright.record.source_tree import OUTPUT_FOLDER
-from labwright.record.yaml_text import dump_yaml, load_yaml
+from labwright.record.yaml_text import describe_yaml_error, dump_yaml, load_yaml
 from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.packages import RunPackages
 from labwright.sandbox.repository.git_mirror import GitMirror
@@ -54,7 +54,7 @@ def read_yaml(path: Path, noun: str) -> Any:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{path} is not valid YAML: {' '.join(str(error).split())[:200]}") from None
+        raise UsageError(f"{path} is not valid YAML: {describe_yaml_error(error)}") from None
 
 
 def read_plan(path: Path) -> DataPlan:

@@ -38,7 +38,7 @@ from labwright.record.run_folder import RunFolder
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.idea import ResearchQuestion
 from labwright.record.schema.nodes import GateName
-from labwright.record.yaml_text import load_yaml
+from labwright.record.yaml_text import describe_yaml_error, load_yaml
 from labwright.sandbox.data.spec import DataSpec, parse_specs
 from labwright.sandbox.job import DatasetError
 from labwright.sandbox.repository.environment import AblationSettings, CodeSettings
@@ -342,7 +342,7 @@ def read_config(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     try:
         found: Any = load_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        why = " ".join(str(getattr(error, "strerror", None) or error).split())
+        why = error.strerror if isinstance(error, OSError) else describe_yaml_error(error)
         raise SettingsError(f"cannot read the configuration file {path}: {why}") from None
     if not isinstance(found, dict | None):
         raise SettingsError(f"{path} must contain `key: value` lines, not {type(found).__name__}")

@@ -80,7 +80,8 @@ def read_library(path: Path) -> tuple[BibEntry, ...]:
             )
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise LibraryError(f"cannot read the library {str(path)!r}: {error}") from error
+        why = (isinstance(error, OSError) and error.strerror) or error
+        raise LibraryError(f"cannot read the library {str(path)!r}: {why}") from error
     return parse_bibtex(text, str(path))
 
 

@@ -78,6 +78,14 @@ def load_yaml(text: str) -> Any:
     return yaml.load(text, _UniqueKeyLoader)
 
 
+def describe_yaml_error(error: Exception) -> str:
+    """Describe why a document cannot be parsed: what is wrong, and in which line."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        mark = error.problem_mark
+        return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
+    return " ".join(str(error).split())[:200]
+
+
 def load_untrusted_yaml(text: str) -> Any:
     """Parse an untrusted YAML document. Raises `yaml.YAMLError`, `ValueError`, `RecursionError`, including when the
     document exceeds the bounds.

@@ -85,6 +85,20 @@ def test_what_the_page_of_troubles_quotes_is_really_said() -> None:
     assert not [text for text in quoted if text not in said]
 
 
+@pytest.mark.slow
+def test_what_the_page_of_evidence_quotes_is_really_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    text = (ROOT / "docs" / "evidence.md").read_text()
+    command, quoted = re.findall(r"```(?:sh)?\n(.*?)```", text, flags=re.DOTALL)[:2]
+    assert main(shlex.split(command)[1:]) == 0
+    printed = capsys.readouterr().out
+    lines = quoted.splitlines()
+    assert len(lines) > 5
+    assert not [line for line in lines if not re.search(re.escape(line).replace(r"\.\.\.", ".*"), printed)]
+
+
 # --- the examples, run ----------------------------------------------------------------------------------------------
 
 

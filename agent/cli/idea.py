@@ -139,7 +139,8 @@ def read_idea_from_text(path: Path, settings: Settings) -> Idea:
     if (known := read_kept_idea(path)) is not None:
         print_to_stderr(f"idea of {path}, extracted earlier and saved in {find_idea_path(path)}: {known.title}")
         return known
-    print_to_stderr(f"extracting the idea of {path} with {settings.models.list_candidates(IDEA_OF)[0].name} (billed)")
+    name = settings.models.list_candidates(IDEA_OF)[0].name
+    print_to_stderr(f"extracting the idea of {path} with {name}" + (" (billed)" if name != "offline" else ""))
     check_prices_known(settings)  # the call counts against the run's budget but is not in its record
     idea = asyncio.run(convert_text(path, open_budgeted_models(settings, MemoryLog()).make_client(0, 0)))
     print_to_stderr(f"{idea.title}: {idea.short_hypothesis}")

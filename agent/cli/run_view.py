@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import cache, partial
 from pathlib import Path
 
 from rich.console import Console
@@ -27,32 +28,41 @@ from labwright.record.reducers.run_state import RunState
 def run_with_view(work: Callable[[EventListener], int], folder: Path, mirrored: OpenTracker | None = None) -> int:
     """Show and mirror a run while it is running, print its result at the end, and return its exit code."""
     console = Console(file=as_unbreakable(sys.stdout))
-    console.print(f"run folder: {folder}", markup=False, highlight=False, soft_wrap=True)
+    print_plain = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+
+    @cache
+    def name_folder() -> None:  # not before the first event: a start that is refused leaves no folder
+        print_plain(f"run folder: {folder}")
+
     try:
         with (
             saving_traceback(folder),
             TrackerSync(folder, mirrored, print_to_stderr) if mirrored else nullcontext(),
             choose_view(console) as view,
         ):
-            code = work(add_forecast(view, console))
+            code = work(add_folder_and_forecast(view, name_folder, print_plain))
     except KeyboardInterrupt:  # outside the event loop, which handles signals itself
         print_to_stderr(f"interrupted; continue with: scientist resume {folder}")
         return INTERRUPTED
+    name_folder()
     ended = build_status(str(folder), read_state(folder), (), None, now=time.time(), folder=folder)
     for line in format_ending(ended, list_report_files(folder)):
         console.print(line, soft_wrap=True, highlight=False)
     return code
 
 
-def add_forecast(view: EventListener, console: Console) -> EventListener:
-    """Wrap a view so that it also prints a forecast of the whole run once its plan is ready."""
+def add_folder_and_forecast(
+    view: EventListener, name_folder: Callable[[], None], print_plain: Callable[[str], None]
+) -> EventListener:
+    """Wrap a view so that the run's folder is named before the first event, and a forecast of the whole run is printed
+    once its plan is ready.
+    """
 
     def show(event: Event, state: RunState) -> None:
+        name_folder()
         view(event, state)
         ahead = estimate_remaining(state) if isinstance(event, PlanPrepared) else None
         if ahead is not None:
-            console.print(
-                f"forecast: {format_remaining_estimate(ahead)}", markup=False, highlight=False, soft_wrap=True
-            )
+            print_plain(f"forecast: {format_remaining_estimate(ahead)}")
 
     return show

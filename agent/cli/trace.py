@@ -114,6 +114,8 @@ KIND_STYLES = {"found": "green", "derivable": "green", "ambiguous": "yellow", "u
 
 def audit(args: Audit) -> int:
     path, results, code = open_run_folder(args.path), args.results, args.code
+    if not path.exists():
+        raise UsageError(f"{path} does not exist: give the folder of a run, or a paper (.md, .tex, .pdf, .txt)")
     if path.is_file():
         try:
             paper = asyncio.run(audit_paper(path, results=results, code=code))

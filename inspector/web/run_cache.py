@@ -72,8 +72,9 @@ class CachedRun:
             return self.version
 
     def read_status(self) -> RunStatus:
+        here = Path.cwd()  # commands that the page shows work where it was started
         return build_status(
-            self.name,
+            str(self.folder.relative_to(here)) if here in self.folder.parents else self.name,
             self.state,
             tuple(self.latest),
             self.process,

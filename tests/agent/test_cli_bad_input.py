@@ -118,7 +118,8 @@ def test_several_ideas_are_named(place: Path, capsys: pytest.CaptureFixture[str]
         (["--model", "no-such-model"], "no-such-model"),
         (["--model", "nobody:no-such-model"], "unknown provider 'nobody'"),
         (["--model", ""], "scientist: "),
-        (["--bib", "none.bib"], "cannot read the library"),
+        (["--config", "broken.yaml"], "broken.yaml: line 2, column 1: expected ',' or ']', but got '<stream end>'\n"),
+        (["--bib", "none.bib"], "/none.bib': No such file or directory\n"),
         (["--set", "paper.template=poster"], "no template 'poster'"),
         (["--seed", "-1"], "'seed'"),
         (["--set", "min_free_gb=1000000"], "GB are free"),
@@ -136,6 +137,7 @@ def test_several_ideas_are_named(place: Path, capsys: pytest.CaptureFixture[str]
 def test_a_setting_that_cannot_be_used(
     place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
+    (place / "broken.yaml").write_text("search: [1, 2\n")
     assert words in refused(capsys, "run", "--idea", "idea.json", *arguments)
 
 
@@ -144,6 +146,12 @@ def test_a_full_disk(place: Path, capsys: pytest.CaptureFixture[str], monkeypatc
     usage = type(shutil.disk_usage("/"))(10**12, 10**12 - 5 * 10**8, 5 * 10**8)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)  # pyright: ignore
     assert "only 0.50 GB are free" in refused(capsys, "run", "--idea", "idea.json")
+
+
+def test_a_repository_that_is_not_there_names_no_folder_of_a_run(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "nowhere is not a folder" in refused(capsys, "ablate", "nowhere", "--metric", "out.json:a")
 
 
 # --- folders --------------------------------------------------------------------------------------------------------
@@ -180,7 +188,7 @@ def test_a_folder_that_is_no_run(place: Path, capsys: pytest.CaptureFixture[str]
 
 def test_what_is_neither_a_run_nor_a_paper(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "empty").mkdir()
-    assert "does not exist" in refused(capsys, "audit", "nowhere")
+    assert "does not exist: give the folder of a run, or a paper" in refused(capsys, "audit", "nowhere")
     assert "idea.json is not a readable paper: give *.pdf" in refused(capsys, "audit", "idea.json")
     assert "is not a run" in refused(capsys, "audit", "empty")
 

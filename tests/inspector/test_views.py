@@ -6,6 +6,7 @@ import csv
 import math
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,6 +90,15 @@ def test_one_bad_value_does_not_flatten_the_chart(tmp_path: Path) -> None:
     rows = [(float(n), row) for n, row in enumerate(build_tree(run.state).stages[0].nodes)]
     values = [value for _, value in compute_best_so_far(rows, higher=False)]
     assert values == sorted(values, reverse=True)
+
+
+def test_commands_on_the_page_work_where_it_was_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = CachedRun(record_story(tmp_path / "runs" / "calm", make_sample()), "calm")
+    monkeypatch.chdir(tmp_path)
+    run.refresh()
+    assert run.read_status().next.endswith("continue with: scientist resume runs/calm")
+    monkeypatch.chdir(tmp_path / "runs" / "calm")
+    assert run.read_status().run == "calm", "no folder above this one is shown"
 
 
 def test_no_cell_of_the_csv_is_a_formula_and_every_error_is_found(tmp_path: Path) -> None:
