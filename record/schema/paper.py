@@ -292,10 +292,6 @@ class AuditFacts(FrozenModel):
 
     against: str
     """The basis of comparison: the paper's record, its result files, or the paper itself."""
-    provenance: tuple[str, ...] = ()
-    """What was executed and where the numbers come from, one line each."""
-    ran: tuple[str, ...] = ()
-    """Scripts that ran according to the logs, as paths below the code."""
     numbers: int = Field(default=0, description="number of checked numbers of the paper")
     counts: tuple[tuple[str, int], ...] = Field(default=(), description="(what was counted, how many)")
     findings: tuple[str, ...] = Field(default=(), description="contradictions and missing results, one line each")

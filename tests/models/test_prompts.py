@@ -451,7 +451,7 @@ def huge() -> dict[str, BaseModel]:
             "paper": LONG * 9,
             "left_out": (LONG,) * 99,
             "rubric": RUBRIC,
-            "audit": AuditFacts(against=LONG, provenance=(LONG,) * 99, findings=(LONG,) * 99, counts=((LONG, 9),) * 99),
+            "audit": AuditFacts(against=LONG, findings=(LONG,) * 99, counts=((LONG, 9),) * 99),
             "exhibits": tuple(
                 Exhibit(kind=kind, name=LONG, text=LONG, left_out=(LONG,) * 99) for kind in ("task", "code", "log")
             ),
