@@ -14,8 +14,7 @@ from pydantic import Field
 
 from labwright.evals.ablationbench.data import BenchPaper
 from labwright.evals.ablationbench.papers import PlannedAblation
-from labwright.models.client import ModelClient
-from labwright.models.roles.ablations import (
+from labwright.evals.ablationbench.roles import (
     ABLATION_MATCH,
     MAX_LISTED,
     MAX_REVIEWS,
@@ -28,6 +27,7 @@ from labwright.models.roles.ablations import (
     ReviewRequest,
     ReviewRequestsInputs,
 )
+from labwright.models.client import ModelClient
 from labwright.models.roles.judge import ShownPaper
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.review.judge.paper_reader import quote_is_in, squeeze

@@ -45,10 +45,10 @@ from labwright.evals.ablationbench.results import (
     find_plan_file,
     read_stored_verdict,
 )
+from labwright.evals.ablationbench.roles import PaperAblationsInputs, ReviewRequest
 from labwright.evals.ablationbench.scores import K_AUTHOR, K_REVIEWER
 from labwright.models.client import ModelClient, Models
 from labwright.models.errors import CatalogueError, ModelConfigError, ModelError
-from labwright.models.roles.ablations import PaperAblationsInputs, ReviewRequest
 from labwright.record.event_log import Recorder
 from labwright.record.events.run_events import CallAnswered
 from labwright.record.run_folder import write_file

@@ -1,16 +1,18 @@
-"""`Role`: a typed question to a model, with its prompt in `models/roles/<name>.md`."""
+"""`Role`: a typed question to a model, with its prompt in `<name>.md`."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
 
 In = TypeVar("In", bound=BaseModel)
 Out = TypeVar("Out", bound=BaseModel)
+PROMPTS_FOLDER = Path(__file__).parent
 TYPICAL_IMAGE_TOKENS = 1200
 """Approximate number of tokens of one image, at providers that publish it."""
 
@@ -40,6 +42,8 @@ class Role(Generic[In, Out]):
     """Name in records and settings, and of the prompt file."""
     inputs: type[In]
     output: type[Out]
+    folder: Path = PROMPTS_FOLDER
+    """Folder of the prompt file; the prompt may include partials of `PROMPTS_FOLDER`."""
     kind: Literal["text", "vision"] = "text"
     """vision: the question is about images, and is not asked if no model accepts them."""
     temperature: float = 0.5

@@ -36,10 +36,10 @@ from labwright.evals.ablationbench.papers import MethodEndUnclear, read_visible_
 from labwright.evals.ablationbench.plan_judge import ask_author_matches, blind_lists
 from labwright.evals.ablationbench.planners import choose_likely, plan_from_headings
 from labwright.evals.ablationbench.results import PaperResult
+from labwright.evals.ablationbench.roles import PaperAblations, PaperAblationsInputs, WantedAblation
 from labwright.evals.ablationbench.runner import MAX_PARALLEL, AblationBenchWork, OpenModels, run_bench
 from labwright.models.client import Models
 from labwright.models.replay import ScriptedModel
-from labwright.models.roles.ablations import PaperAblations, PaperAblationsInputs, WantedAblation
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import EventLog, MemoryLog, Recorder, read_rows
 from labwright.review.judge import PaperError

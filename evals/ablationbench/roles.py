@@ -8,6 +8,7 @@ AblationBench (arXiv 2507.08038), appendix A, for the matching rules; the prompt
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -16,6 +17,7 @@ from labwright.models.roles.judge import ShownPaper
 from labwright.models.roles.role import Role, check_each_once
 from labwright.record.schema.frozen_model import FrozenModel
 
+PROMPTS = Path(__file__).parent
 Words = Annotated[str, Field(min_length=1, max_length=600)]
 Quote = Annotated[str, Field(max_length=600, description="copied word for word; a program looks it up")]
 Action = Literal["REMOVE", "REPLACE", "ADD"]
@@ -136,7 +138,12 @@ def _check_paper_ablations(inputs: PaperAblationsInputs, answer: PaperAblations)
 
 
 PAPER_ABLATIONS = Role(
-    "paper_ablations", PaperAblationsInputs, PaperAblations, temperature=0.0, check=_check_paper_ablations
+    "paper_ablations",
+    PaperAblationsInputs,
+    PaperAblations,
+    temperature=0.0,
+    check=_check_paper_ablations,
+    folder=PROMPTS,
 )
 
 
@@ -180,7 +187,7 @@ def _check_ablation_match(inputs: AblationMatchInputs, answer: AblationMatch) ->
 
 
 ABLATION_MATCH = Role(
-    "ablation_match", AblationMatchInputs, AblationMatch, temperature=0.0, check=_check_ablation_match
+    "ablation_match", AblationMatchInputs, AblationMatch, temperature=0.0, check=_check_ablation_match, folder=PROMPTS
 )
 
 
@@ -225,7 +232,12 @@ def _check_review_requests(inputs: ReviewRequestsInputs, answer: ReviewRequests)
 
 
 REVIEW_REQUESTS = Role(
-    "review_requests", ReviewRequestsInputs, ReviewRequests, temperature=0.0, check=_check_review_requests
+    "review_requests",
+    ReviewRequestsInputs,
+    ReviewRequests,
+    temperature=0.0,
+    check=_check_review_requests,
+    folder=PROMPTS,
 )
 
 
@@ -266,4 +278,6 @@ def _check_request_match(inputs: RequestMatchInputs, answer: RequestMatch) -> No
         raise ValueError(f"answers: there is no request {strange[0]!r}, only {', '.join(sorted(known)) or 'none'}")
 
 
-REQUEST_MATCH = Role("request_match", RequestMatchInputs, RequestMatch, temperature=0.0, check=_check_request_match)
+REQUEST_MATCH = Role(
+    "request_match", RequestMatchInputs, RequestMatch, temperature=0.0, check=_check_request_match, folder=PROMPTS
+)
