@@ -20,7 +20,8 @@ from labwright.agent.forecast import open_model
 from labwright.agent.judge_inputs import JudgeMaterials, attach_evidence
 from labwright.evals.agreement.invented_detection import RESULTS_COLUMN, SUSPICION, list_thresholds, read_truth
 from labwright.evals.agreement.scores import ScaleRange, normalize_column
-from labwright.evals.detection import Detection, compute_detection, compute_proportion
+from labwright.evals.detection import Detection, compute_detection
+from labwright.evals.intervals import compute_proportion
 from labwright.models.client import Models
 from labwright.models.roles.judge import JUDGE
 from labwright.models.settings import ModelSettings

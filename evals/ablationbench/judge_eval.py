@@ -8,14 +8,17 @@ resemble those that are scored.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import astuple
 from pathlib import Path
 
+import numpy as np
 from pydantic import Field
 
 from labwright.evals.ablationbench.agreement import LabelAgreement, PlanLabels, build_labels, compute_judge_figures
 from labwright.evals.ablationbench.data import LabelledPlan, Task
 from labwright.evals.ablationbench.rows import Row
-from labwright.evals.ablationbench.scores import bootstrap_groups, find_majority
+from labwright.evals.ablationbench.scores import find_majority
+from labwright.evals.intervals import SEED, percentile_interval, resample_sums
 from labwright.record.schema.frozen_model import FrozenModel
 
 MAJORITY = "majority"
@@ -79,10 +82,13 @@ def build_judge_table(task: Task, judge: str, plans: Sequence[PlanLabels]) -> Ju
     for one in plans:
         if one.judge is not None:
             papers.setdefault(one.id.partition("/")[2], []).append(one)
-    groups = [[one.agreement for one in group] for group in papers.values()]
+    sums = [astuple(sum((one.agreement for one in group), LabelAgreement())) for group in papers.values()]
+    drawn = resample_sums(np.array(sums, dtype=np.float64), np.random.default_rng(SEED)).round().astype(int).tolist()
+    resampled = [LabelAgreement(*counts) for counts in drawn] if len(sums) > 1 else []
 
     def pooled(figure: Callable[[LabelAgreement], float | None]) -> PooledFigure:
-        low, high = bootstrap_groups(groups, lambda drawn: figure(sum(drawn, LabelAgreement())))
+        values = [value for one in resampled if (value := figure(one)) is not None]
+        low, high = percentile_interval(np.array(values)) if values else (None, None)
         return PooledFigure(value=figure(found.pooled) if found.pooled.item_count else None, low=low, high=high)
 
     figures = {name: pooled(figure) for name, figure in FIGURES.items()}

@@ -144,7 +144,7 @@ def format_report(found: MissingReport) -> Iterator[Text | Table]:
     yield from format_removed(found.removed)
     took = found.took
     yield format_line(
-        f"{took.calls} call{'s' if took.calls != 1 else ''}, {took.input_tokens + took.output_tokens} tokens, "
+        f"{took.calls} call{'s' if took.calls != 1 else ''}, {took.tokens} tokens, "
         f"{format_dollars(took.usd, took.unpriced)}",
         "dim",
     )

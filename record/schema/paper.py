@@ -59,10 +59,10 @@ class AxesFacts(FrozenModel):
     yscale: str = "linear"
     xlimits: tuple[float, float] | None = None
     ylimits: tuple[float, float] | None = None
-    spread: bool = Field(default=False, description="a band, error bars, boxes or loose intervals are drawn")
+    spread: bool = Field(default=False, description="not recorded any more")
     zlabel: str | None = Field(default=None, description="None: there is no third axis")
     colourbar: bool = Field(default=False, description="whether the figure has a colour bar")
-    covered: float = Field(default=0.0, description="share of the drawn data that lies under the legend")
+    covered: float = Field(default=0.0, description="not recorded any more")
 
 
 class OverlapFacts(FrozenModel):

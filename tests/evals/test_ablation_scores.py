@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,13 +22,12 @@ from labwright.evals.ablationbench.papers import (
     split_repeats,
 )
 from labwright.evals.ablationbench.scores import (
-    bootstrap_groups,
     compute_author_score,
-    compute_mean,
     compute_paired_difference,
     count_one_to_one,
     find_majority,
 )
+from labwright.evals.intervals import compute_mean, resample_sums
 
 SHARED = Path(__file__).parents[3] / "shared" / "benchmarks" / "ablationbench"
 CASES: list[dict[str, Any]] = [
@@ -167,5 +167,5 @@ def test_intervals_and_differences() -> None:
     assert compute_mean([0.2, 0.4, 0.6]) == found
     same = compute_paired_difference("a", "b", "f1", [(0.5, 0.4), (0.3, 0.2)])
     assert same.p is None and same.difference.mean == pytest.approx(0.1)
-    assert bootstrap_groups([[1], [1]], lambda drawn: float(len(drawn))) == (2.0, 2.0)
-    assert bootstrap_groups([[1]], lambda drawn: 1.0) == (None, None)
+    drawn = resample_sums(np.array([[1.0, 5.0], [1.0, 7.0]]), np.random.default_rng(0))
+    assert set(drawn[:, 0]) == {2.0} and set(drawn[:, 1]) == {10.0, 12.0, 14.0}, "papers are drawn whole"

@@ -91,17 +91,6 @@ def build_fields(series: PlottedSeries) -> dict[str, Any]:
     return facts
 
 
-def has_spread(axes: Any) -> bool:
-    """Whether the plot has a band, error bars, boxes, intervals or points of single runs."""
-    kinds = " ".join(type(collection).__name__ for collection in axes.collections)
-    return (
-        "Poly" in kinds
-        or "LineCollection" in kinds
-        or any(map(_has_error, axes.containers))
-        or any(str(line.get_label()) == "_nolegend_" for line in axes.lines)
-    )
-
-
 def get_legend_label(artist: Any) -> str:
     """Return the label that a legend would show."""
     label = str(artist.get_label() or "")
@@ -359,22 +348,6 @@ def _find_texts_on_panels(items: list[FigureText], panels: list[Any]) -> Iterato
                 yield {"a": item.text, "b": "another panel", "share": round(share, 3)}
 
 
-def compute_covered_share(axes: Any) -> float:
-    """Return the share of drawn data (lines, points of scatters, ends of bars) that lies under a legend."""
-    legends = [one for one in (axes.get_legend(), *axes.get_figure(root=True).legends) if one and one.get_visible()]
-    if not legends:
-        return 0.0
-    drawn = [line.get_path().interpolated(20).vertices for line in axes.lines[:50] if is_in_data(line, axes)]
-    drawn += [artist.get_offsets()[:5000] for artist in axes.collections[:50] if "Path" in type(artist).__name__]
-    ends = [patch.get_window_extent().get_points()[1:] for patch in axes.patches[:200]]
-    points = np.concatenate([axes.transData.transform(np.concatenate([np.zeros((0, 2)), *drawn])), *ends])
-    window = axes.get_window_extent()
-    under = (window.intersection(window, legend.get_window_extent()) for legend in legends)
-    seen = window.count_contains(points)
-    hidden = max((float(box.count_contains(points)) for box in under if box is not None), default=0.0)
-    return hidden / seen if seen else 0.0
-
-
 # --- the facts of a figure --------------------------------------------------------------------------------------------
 
 
@@ -476,7 +449,7 @@ def _build_axes_facts(axes: Any, plots: list[Any], bars: list[Any]) -> dict[str,
 
 
 def _build_more_facts(axes: Any, bars: list[Any]) -> dict[str, Any]:
-    fields: dict[str, Any] = {"spread": has_spread(axes), "covered": round(compute_covered_share(axes), 3)}
+    fields: dict[str, Any] = {}
     words: list[str] = []
     if hasattr(axes, "get_zlabel"):
         fields["zlabel"] = _truncate(axes.get_zlabel())
