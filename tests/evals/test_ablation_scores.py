@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.evals.ablationbench.agreement import LabelAgreement, build_labels, compute_judge_figures, count_agreement
+from labwright.evals.ablationbench.agreement import LabelAgreement, build_labels, count_agreement
 from labwright.evals.ablationbench.golden import COMPUTE, find_disagreements, main
+from labwright.evals.ablationbench.judge_eval import build_judge_table
 from labwright.evals.ablationbench.papers import (
     PlannedAblation,
     entries_to_lines,
@@ -154,9 +155,10 @@ def test_a_judge_is_held_against_people() -> None:
         for rows in ([{"name_in_paper": "a", "name_in_plan": "y"}], [{"name_in_paper": "b", "name_in_plan": "q"}], None)
     ]
     plans.append(build_labels("author", [{"name_in_paper": "a"}], [{"name_in_paper": "a", "name_in_plan": "x"}], ["x"]))
-    found = compute_judge_figures("author", plans)
-    assert found.pooled == LabelAgreement(tp=1, fp=1, fn=1, tn=2) and (found.left_out, found.not_judged) == (1, 1)
-    assert (found.precision, found.f1) == (0.5, 0.5)
+    found = build_judge_table("author", "m", plans)
+    assert (found.items, found.left_out, found.not_judged) == (5, 1, 1)
+    assert (found.precision.value, found.sensitivity.value, found.specificity.value) == (0.5, 0.5, pytest.approx(2 / 3))
+    assert (found.macro_precision, found.macro_f1) == (0.5, 0.5) and build_judge_table("author", "m", []).items == 0
     assert count_agreement([1, 1], [1, 1]).kappa is None and LabelAgreement().specificity is None
 
 
