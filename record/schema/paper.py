@@ -50,7 +50,7 @@ class AxesFacts(FrozenModel):
     legend_entries: tuple[str, ...] = ()
     tick_words: tuple[str, ...] = Field(default=(), description="tick labels that are not numbers")
     notes: tuple[str, ...] = Field(default=(), description="labels within the axes, the first 40")
-    note_count: int = 0
+    note_count: int = Field(default=0, description="not recorded any more")
     xticks: int | None = Field(default=None, description="number of drawn tick labels; None: unknown")
     yticks: int | None = None
     xwords: bool = Field(default=False, description="whether all tick labels are words")
@@ -61,7 +61,7 @@ class AxesFacts(FrozenModel):
     ylimits: tuple[float, float] | None = None
     spread: bool = Field(default=False, description="not recorded any more")
     zlabel: str | None = Field(default=None, description="None: there is no third axis")
-    colourbar: bool = Field(default=False, description="whether the figure has a colour bar")
+    colourbar: bool = Field(default=False, description="not recorded any more")
     covered: float = Field(default=0.0, description="not recorded any more")
 
 

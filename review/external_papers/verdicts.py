@@ -1,8 +1,8 @@
 """Compare the numbers of a paper with its result files: found, derivable, ambiguous or unsupported.
 
 A number is looked up among the results whose labels share most words with its context, and the probability of a chance
-match is counted among these (see `number_matching`). A number that would probably match by chance is ambiguous, as is
-every one-digit number, found or not.
+match is counted among these. A number that would probably match by chance is ambiguous, as is every one-digit number,
+found or not.
 """
 
 from __future__ import annotations

@@ -403,7 +403,7 @@ def build_facts(figure: Any, *, tight: bool = False) -> dict[str, Any]:
     outside = [text.get_text() for holder in (figure, *figure.legends) for text in holder.texts]
     fields: dict[str, Any] = {"width_inches": width, "height_inches": height, "dpi": float(figure.dpi)}
     fields |= {
-        "axes": [_build_axes_facts(axes, plots, bars) for axes in plots[:_MAX_PANELS]],
+        "axes": [_build_axes_facts(axes, plots) for axes in plots[:_MAX_PANELS]],
         "words": [_truncate(text) for text in outside if text.strip()][:_MAX_WORDS],
         "scales": [_truncate(axes.get_xlabel() or axes.get_ylabel()) for axes in bars],
     }
@@ -429,7 +429,7 @@ def _is_colourbar(axes: Any) -> bool:
 # --- one axes -------------------------------------------------------------------------------------------------------
 
 
-def _build_axes_facts(axes: Any, plots: list[Any], bars: list[Any]) -> dict[str, Any]:
+def _build_axes_facts(axes: Any, plots: list[Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "title": _truncate(axes.get_title() or axes.get_title(loc="left") or axes.get_title(loc="right")),
         "xlabel": _truncate(_find_label(axes, "x")),
@@ -444,11 +444,11 @@ def _build_axes_facts(axes: Any, plots: list[Any], bars: list[Any]) -> dict[str,
         fields |= {"series": drawn, "labelled_series": labelled}
         fields["legend"] = _has_legend(axes, plots, {line.label for line in series if line.label})
         fields["empty"] = not any(np.isfinite(line.values).any() for line in series)
-        fields |= _build_more_facts(axes, bars) | {"drawn": [build_fields(line) for line in series[:_MAX_SERIES]]}
+        fields |= _build_more_facts(axes) | {"drawn": [build_fields(line) for line in series[:_MAX_SERIES]]}
     return fields
 
 
-def _build_more_facts(axes: Any, bars: list[Any]) -> dict[str, Any]:
+def _build_more_facts(axes: Any) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     words: list[str] = []
     if hasattr(axes, "get_zlabel"):
@@ -469,8 +469,6 @@ def _build_more_facts(axes: Any, bars: list[Any]) -> dict[str, Any]:
     return fields | {
         "tick_words": [_truncate(text) for text in words[:_MAX_WORDS]],
         "notes": [_truncate(text) for text in notes[:_MAX_WORDS]],
-        "note_count": len(notes),
-        "colourbar": bool(bars),
         "legend_entries": [_truncate(text.get_text()) for text in legend.get_texts()[:_MAX_WORDS]] if legend else [],
     }
 
