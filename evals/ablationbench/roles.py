@@ -8,13 +8,15 @@ AblationBench (arXiv 2507.08038), appendix A, for the matching rules; the prompt
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from labwright.models.roles.judge import ShownPaper
-from labwright.models.roles.role import Role, check_each_once
+from labwright.models.roles.role import Role
 from labwright.record.schema.frozen_model import FrozenModel
 
 PROMPTS = Path(__file__).parent
@@ -23,6 +25,16 @@ Quote = Annotated[str, Field(max_length=600, description="copied word for word; 
 Action = Literal["REMOVE", "REPLACE", "ADD"]
 MAX_LISTED, MAX_REVIEWS = 40, 12
 """Maximum number of items to match in one question, and of reviews of a paper."""
+
+
+def check_each_once(wanted: Iterable[object], given: Iterable[object], field: str) -> None:
+    """Raise `ValueError` unless `given` is a permutation of `wanted`."""
+    wanted, counts = set(wanted), Counter(given)
+    wrong = [f"{one} is missing" for one in wanted - counts.keys()]
+    wrong += [f"{one} does not belong there" for one in counts.keys() - wanted]
+    wrong += [f"{one} is given {count} times" for one, count in counts.items() if count > 1]
+    if wrong:
+        raise ValueError(f"{field}: {'; '.join(sorted(wrong)[:8])}")
 
 
 class ListedAblation(FrozenModel):

@@ -11,10 +11,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from labwright.evals.ablationbench.roles import check_each_once
 from labwright.models.roles.judge import ShownPaper
 from labwright.models.roles.questions import AuthorAnswer, RepositoryInputs
 from labwright.models.roles.repository import ShownFile
-from labwright.models.roles.role import Role, check_each_once
+from labwright.models.roles.role import Role
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.idea import ExperimentVariable
 

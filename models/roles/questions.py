@@ -58,16 +58,6 @@ class ExperimentInputs(CoderInputs):
     task: AuthorTask = "experiment"
 
 
-class WrittenConclusion(HandIn):
-    """The answer to the question."""
-
-    conclusion: str = Field(min_length=1, max_length=4000, description="two to six sentences, the answer first")
-
-
-class ConclusionTaskInputs(CoderInputs):
-    task: AuthorTask = "conclusion"
-
-
 class ListedValue(FrozenModel):
     """A value that a conclusion may print by its key."""
 

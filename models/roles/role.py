@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
@@ -93,13 +92,3 @@ def neutralise_environment(inputs: In) -> In:
         if isinstance(mark, EnvironmentField)
     }
     return inputs.model_copy(update=marked)
-
-
-def check_each_once(wanted: Iterable[object], given: Iterable[object], field: str) -> None:
-    """Raise `ValueError` unless `given` is a permutation of `wanted`."""
-    wanted, counts = set(wanted), Counter(given)
-    wrong = [f"{one} is missing" for one in wanted - counts.keys()]
-    wrong += [f"{one} does not belong there" for one in counts.keys() - wanted]
-    wrong += [f"{one} is given {count} times" for one, count in counts.items() if count > 1]
-    if wrong:
-        raise ValueError(f"{field}: {'; '.join(sorted(wrong)[:8])}")

@@ -61,7 +61,7 @@ from labwright.models.roles.node_assessment import (
 from labwright.models.roles.paper_revision import REFLECT, ReflectInputs
 from labwright.models.roles.paper_writing import ClaimLine, Reference, RequiredStatement, SectionInputs
 from labwright.models.roles.repository import ShownArm, ShownRepository
-from labwright.models.roles.role import PROMPTS_FOLDER, Role
+from labwright.models.roles.role import PROMPTS_FOLDER, AnyRole
 from labwright.record.ablation_results import AblationResult
 from labwright.record.schema.data_plan import Measurement, MetricSpec, OmittedCells
 from labwright.record.schema.nodes import Attempt, BranchStep, Cell, CellOutcomeLine, NodeKind, StageName
@@ -100,10 +100,12 @@ KINDS: tuple[tuple[StageName, NodeKind, str], ...] = (
     ("ablation", "ablate", "`without-<part>@n50`"),
 )
 LONG = "0123456789 lorem ipsum\n" * 2_000
-EVAL_ROLES = [
-    one for module in (ablation_roles, answer_roles) for one in vars(module).values() if isinstance(one, Role)
+EVAL_ROLES: list[AnyRole] = [
+    *(getattr(ablation_roles, name) for name in "PAPER_ABLATIONS ABLATION_MATCH REVIEW_REQUESTS REQUEST_MATCH".split()),
+    *(getattr(answer_roles, f"ANSWER_{name}") for name in "DESIGN CHANGE CONCLUSION CONDUCT".split()),
+    *(getattr(answer_roles, name) for name in "PAPER_QUESTIONS QUESTION_SCRIPTS SCRIPT_STEPS".split()),
 ]
-ROLES = {**PRODUCT_ROLES, **{one.name: one for one in EVAL_ROLES}}
+ROLES: dict[str, AnyRole] = {**PRODUCT_ROLES, **{one.name: one for one in EVAL_ROLES}}
 RUBRIC = Rubric(  # as large as a rubric may be
     name="r" * 60,
     title="t" * 500,
