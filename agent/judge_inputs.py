@@ -1,5 +1,4 @@
-"""Collect the material for the judge of a paper: what was executed, the audit, task, log, result files, code, and page
-images.
+"""Collect the material for the judge of a paper: the audit, task, log, result files, code, and page images.
 
 `scientist judge` and `python -m labwright.evals.invented_papers` both build their cases here, so that judges see the
 same material. A model checks all of it for prompt injection before images are rendered. In the view `paper`, the judge
@@ -13,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from labwright.models.client import ModelClient
-from labwright.record.schema.paper import AuditFacts, JudgeView, RemovedPassage
+from labwright.record.schema.paper import AuditFacts, JudgeView
 from labwright.review.judge import (
     JudgeCase,
     build_code_exhibit,
@@ -53,11 +52,7 @@ async def attach_evidence(
         case = replace(case, facts=None, audit=None, exhibits=tuple(task), view="paper")
     else:
         log = [] if materials.log is None else [read_file_exhibit("log", materials.log)]
-        code = (
-            []
-            if materials.code is None
-            else [build_code_exhibit(materials.code, case.guarded.paper.text, ran_scripts=audit.ran if audit else ())]
-        )
+        code = [] if materials.code is None else [build_code_exhibit(materials.code, case.guarded.paper.text)]
         results = None if materials.results is None else read_results_exhibit(materials.results, materials.log)
         shown = (*task, *log, *([results] if results is not None else []), *code)
         case = _attach_audit(replace(case, exhibits=shown), audit)
@@ -71,13 +66,11 @@ def _attach_audit(case: JudgeCase, audit: AuditFacts | None) -> JudgeCase:
     """Add the audit to the case; quotes in its facts are sanitised like the files themselves."""
     if audit is None:
         return replace(case, audit=None)
-    guarded, removed = dict[str, tuple[str, ...]](), list[RemovedPassage]()
-    for name, lines in (("provenance", audit.provenance), ("findings", audit.findings)):
-        neutrals = [neutralise(line, "what was executed") for line in lines]
-        guarded[name] = tuple(line for line, _ in neutrals)
-        removed += [one for _, found in neutrals for one in found]
+    neutrals = [neutralise(line, "findings of the audit") for line in audit.findings]
+    removed = tuple(one for _, found in neutrals for one in found)
+    findings = tuple(line for line, _ in neutrals)
     paper = replace(case.guarded, removed=(*case.guarded.removed, *removed))
-    return replace(case, audit=audit.model_copy(update=guarded), guarded=paper)
+    return replace(case, audit=audit.model_copy(update={"findings": findings}), guarded=paper)
 
 
 async def _attach_page_images(case: JudgeCase, most: int) -> JudgeCase:

@@ -28,7 +28,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from benchmarks.sets import read_set
-from labwright.evals.detection import compute_proportion
+from labwright.evals.intervals import compute_proportion
 from labwright.models.client import Models
 from labwright.models.retry import open_backend
 from labwright.models.settings import ModelSettings, RoleModel

@@ -1,10 +1,10 @@
 """`python -m benchmarks.external_papers DATA`: audit papers with results, and draw a sample of numbers to read.
 
 DATA has `papers/AGENT/TASK/results/paper.md` next to the result files of each paper, as the public agent papers of
-MLR-Bench have (never copied here), or `NAME/paper.md`, `NAME/results` and `NAME/code`. Prints the table of
-docs/audit.md; with `--sample N --seed S` also N numbers classified as found and N as
-unsupported, each with its sentence and the matched line, for a human to judge. With `--alter N`, N numbers of each
-paper that are in its result files are changed by 5 to 14 %, one at a time, and those that become findings are counted.
+MLR-Bench have (never copied here), or `NAME/paper.md` and `NAME/results`. Prints the table of docs/audit.md; with
+`--sample N --seed S` also N numbers classified as found and N as unsupported, each with its sentence and the matched
+line, for a human to judge. With `--alter N`, N numbers of each paper that are in its result files are changed by 5 to
+14 %, one at a time, and those that become findings are counted.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from labwright.record.table import Table
 from labwright.review.external_papers import ExternalPaperAudit, audit_paper
 from labwright.review.external_papers.verdicts import CLASSES, NumberVerdict, VerdictClass
 
-PARTS = ("results", "code")
 ALTERED = (0.86, 0.91, 0.94, 1.05, 1.08, 1.13)
 
 
 def audit_papers(data: Path) -> dict[str, ExternalPaperAudit]:
     """Audit every paper, by agent and task."""
-    return {name: asyncio.run(audit_paper(path, **inputs)) for name, (path, inputs) in list_papers(data).items()}
+    papers = list_papers(data).items()
+    return {name: asyncio.run(audit_paper(path, results=results)) for name, (path, results) in papers}
 
 
-def list_papers(data: Path) -> dict[str, tuple[Path, dict[str, Path | None]]]:
-    """Return each paper with its results and code, by agent and task, or by folder."""
+def list_papers(data: Path) -> dict[str, tuple[Path, Path | None]]:
+    """Return each paper with its results, by agent and task, or by folder."""
     public = {
-        f"{path.parts[-4].removeprefix('end2end_')}/{path.parts[-3]}": (path, {"results": path.parent, "code": None})
+        f"{path.parts[-4].removeprefix('end2end_')}/{path.parts[-3]}": (path, path.parent)
         for path in sorted((data / "papers").glob("*/*/results/paper.md"))
     }
     own = {
-        path.parent.name: (path, {name: part if (part := path.parent / name).is_dir() else None for name in PARTS})
+        path.parent.name: (path, part if (part := path.parent / "results").is_dir() else None)
         for path in sorted(data.glob("*/paper.md"))
     }
     return public | own
@@ -46,8 +46,8 @@ def list_papers(data: Path) -> dict[str, tuple[Path, dict[str, Path | None]]]:
 def count_altered_found(data: Path, most: int) -> tuple[int, int]:
     """Alter up to `most` numbers of each paper, one at a time; return how many are named as findings, of how many."""
     named = tried = 0
-    for name, (path, inputs) in list_papers(data).items():
-        text, before = path.read_text(), asyncio.run(audit_paper(path, **inputs))
+    for name, (path, results) in list_papers(data).items():
+        text, before = path.read_text(), asyncio.run(audit_paper(path, results=results))
         printed = {one.claim.number.text for one in before.verdicts if one.kind == "found"}
         bodies = sorted({found[0] for one in printed if (found := re.search(r"\d+\.\d+", one)) and len(found[0]) > 3})
         for body in random.Random(name).sample(bodies, min(most, len(bodies))):
@@ -56,7 +56,7 @@ def count_altered_found(data: Path, most: int) -> tuple[int, int]:
             with tempfile.TemporaryDirectory() as folder:
                 copy = Path(folder) / path.name
                 copy.write_text(re.sub(rf"(?<![\d.]){re.escape(body)}(?!\d)", altered, text))
-                after = asyncio.run(audit_paper(copy, **inputs))
+                after = asyncio.run(audit_paper(copy, results=results))
             named += any(altered in one.claim.number.text for one in after.missing_results) or any(
                 altered in one.description for one in after.contradictions
             )

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.planted import Script, scripts
-from labwright.evals.detection import wilson_interval
-from labwright.review.figures import FigureContext, LintFinding, lint_figure_folder
+from labwright.evals.intervals import wilson_interval
+from labwright.review.figures import LintFinding, lint_figure_folder
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job, measure_all
 from labwright.sandbox.settings import SandboxSettings
@@ -81,8 +81,7 @@ async def _draw(executor: LocalExecutor, cases: Sequence[Script], folder: Path) 
     found: dict[str, tuple[LintFinding, ...]] = {}
     for case in cases:
         own = [figure for figure in outcome.figures if figure.name in (f"{case.name}.png", f"{case.name}-again.png")]
-        about = FigureContext("aggregate" if case.seeds else "node", seeds=case.seeds)
-        linted = lint_figure_folder(own, outcome.folder / "figures", about)
+        linted = lint_figure_folder(own, outcome.folder / "figures")
         found[case.name] = tuple(finding for of_figure in linted.values() for finding in of_figure)
     return found
 

@@ -24,7 +24,7 @@ from benchmarks.planted import SETS, Program, programs
 from benchmarks.planted_runs import PlantedFacts, PlantedRunner, find_facts
 from benchmarks.sets import read_set
 from labwright.agent.forecast import open_model
-from labwright.evals.detection import compute_proportion, wilson_interval
+from labwright.evals.intervals import compute_proportion, wilson_interval
 from labwright.models.client import Models
 from labwright.models.roles.node_assessment import CodeReaderInputs
 from labwright.models.settings import ModelSettings

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from labwright.agent.forecast import open_model
-from labwright.evals.detection import Proportion, compute_proportion
 from labwright.evals.hostile.paper import Attack, interleave, list_attacks, write_paper
+from labwright.evals.intervals import Proportion, compute_proportion
 from labwright.models.client import Models
 from labwright.models.settings import ModelSettings
 from labwright.record.run_folder import write_file

@@ -20,7 +20,8 @@ from labwright.agent.forecast import open_model
 from labwright.agent.judge_inputs import JudgeMaterials, attach_evidence
 from labwright.evals.agreement.invented_detection import RESULTS_COLUMN, SUSPICION, list_thresholds, read_truth
 from labwright.evals.agreement.scores import ScaleRange, normalize_column
-from labwright.evals.detection import Detection, compute_detection, compute_proportion
+from labwright.evals.detection import Detection, compute_detection
+from labwright.evals.intervals import compute_proportion
 from labwright.models.client import Models
 from labwright.models.roles.judge import JUDGE
 from labwright.models.settings import ModelSettings
@@ -41,7 +42,7 @@ async def judge_paper(folder: Path, models: Models, view: JudgeView) -> Judgemen
     code, results = (one if one.is_dir() else None for one in (folder / "code", folder / "results"))
     logs = sorted(path for pattern in LOG_PATTERNS for path in folder.glob(pattern))
     materials = JudgeMaterials(code=code, results=results, log=logs[0] if logs else None, view=view)
-    audit = await collect_audit_facts(paper, results=results, code=code) if view == "all" else None
+    audit = await collect_audit_facts(paper, results=results) if view == "all" else None
     case, client = (
         JudgeCase(await guard_paper(await read_paper(paper)), read_rubric(), paper.name),
         models.make_client(0, 0),

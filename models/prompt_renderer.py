@@ -1,5 +1,5 @@
-"""Render prompts from typed inputs: `roles/<role>.md` has a block `system`, the same for all calls of the role in a
-run, and a block `user`. Partials begin with an underscore.
+"""Render prompts from typed inputs: `<role>.md` in the folder of the role has a block `system`, the same for all calls
+of the role in a run, and a block `user`. Partials begin with an underscore.
 
 Providers cache the common prefix of requests, so shared text comes first. The prompts of all roles that know the study
 begin alike (`_study.md`), and so do those of roles that see only its figures (`_drawn.md`). Then comes the text of the
@@ -22,11 +22,8 @@ from pydantic import BaseModel
 
 from labwright.models import prompt_filters
 from labwright.models.backend import Prompt
-from labwright.models.roles.role import AnyRole
+from labwright.models.roles.role import PROMPTS_FOLDER, AnyRole
 from labwright.record.machine import BENCHMARK_NETWORK
-
-PROMPTS_FOLDER = Path(__file__).parent / "roles"
-
 
 PROMPT_FILTERS = {
     name: one
@@ -37,7 +34,7 @@ PROMPT_FILTERS = {
 
 def render(role: AnyRole, inputs: BaseModel, *, images: int = 0, loader: BaseLoader | None = None) -> Prompt:
     """Render the prompt of a role. Raises `jinja2.UndefinedError` if the inputs lack a field of the template."""
-    template = _make_environment(loader).get_template(f"{role.name}.md")
+    template = _make_environment(loader, role.folder).get_template(f"{role.name}.md")
     values = {name: getattr(inputs, name) for name in type(inputs).model_fields}
     context = template.new_context({**values, "images": images})
     system, user = (
@@ -57,9 +54,10 @@ def _collapse_blank_lines(text: str) -> str:
 
 
 @functools.cache
-def _make_environment(loader: BaseLoader | None) -> ImmutableSandboxedEnvironment:
+def _make_environment(loader: BaseLoader | None, folder: Path) -> ImmutableSandboxedEnvironment:
     # Read all files at once: if the program is updated during a run, the run keeps its prompts.
-    files = {path.name: path.read_text(encoding="utf-8") for path in PROMPTS_FOLDER.glob("*.md")}
+    paths = (path for one in (PROMPTS_FOLDER, folder) for path in one.glob("*.md"))
+    files = {path.name: path.read_text(encoding="utf-8") for path in paths}
     environment = ImmutableSandboxedEnvironment(
         loader=loader or DictLoader(files),
         undefined=StrictUndefined,

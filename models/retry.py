@@ -33,7 +33,7 @@ from labwright.models.errors import (
     ProviderDown,
     QuotaSpent,
 )
-from labwright.models.roles import ROLES, VISION
+from labwright.models.roles import PLAN, ROLES, VISION
 from labwright.models.roles.role import AnyRole
 from labwright.models.settings import ModelSettings
 from labwright.record.events.run_events import ProviderOutage, ProviderRecovered
@@ -231,11 +231,15 @@ class Failover:
     def __init__(
         self, name: str, models: Mapping[str, Sequence[Backend]], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`name` describes all models; `models` maps roles to models. Roles without models are not answered."""
+        """`name` describes all models; `models` maps roles to models, and "" those of roles outside the product. Roles
+        without models are not answered."""
         self._name = name
         self._models = models
         self._clock = clock
         self._rest: dict[int, float] = {}
+
+    def _list_models(self, role: AnyRole) -> Sequence[Backend]:
+        return self._models.get(role.name, self._models.get("", ()))
 
     @property
     def name(self) -> str:
@@ -247,18 +251,18 @@ class Failover:
         return any(one.accepts_images for one in self._models.get(VISION.name, ())[:1])
 
     def get_model_name(self, role: AnyRole) -> str:
-        return next((one.get_model_name(role) for one in self._models.get(role.name, ())), "nobody")
+        return next((one.get_model_name(role) for one in self._list_models(role)), "nobody")
 
     async def get_context_limit(self, role: AnyRole) -> int | None:
         """Return the smallest known context of the role's models."""
-        known = [await one.get_context_limit(role) for one in self._models.get(role.name, ())]
+        known = [await one.get_context_limit(role) for one in self._list_models(role)]
         return min((tokens for tokens in known if tokens is not None), default=None)
 
     async def answer(self, request: ModelRequest) -> Reply:
         """Return the answer of the first available model. Raises `ModelError`; `ModelUnavailable` if no model is
         available.
         """
-        if not (models := self._models.get(request.role.name)):
+        if not (models := self._list_models(request.role)):
             raise ModelConfigError(f"no model is configured for role '{request.role}'; set models.roles.{request.role}")
         # the role's own model comes first, paused ones last; models without images are never asked about images
         now = self._clock()
@@ -288,10 +292,11 @@ class Failover:
 
 def open_backend(settings: ModelSettings) -> Backend:
     """Open the backend of all configured models; sends no request. Raises `ModelConfigError`."""
-    opened = {(one.name, one.base_url): _open_single(one) for one in settings.distinct_models}
-    models = {
-        name: [opened[one.name, one.base_url] for one in settings.list_candidates(role)] for name, role in ROLES.items()
-    }
+    candidates = {name: settings.list_candidates(role) for name, role in ROLES.items()}
+    candidates[""] = settings.model_copy(update={"roles": {}}).list_candidates(PLAN)
+    distinct = {(one.name, one.base_url): one for each in candidates.values() for one in each}
+    opened = {key: _open_single(one) for key, one in distinct.items()}
+    models = {name: [opened[one.name, one.base_url] for one in each] for name, each in candidates.items()}
     if len(opened) == 1 and all(models.values()):
         return next(iter(opened.values()))
     return Failover(settings.model_names, models)

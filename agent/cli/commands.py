@@ -492,7 +492,6 @@ class Audit(CliCommand, to=app, work="agent.cli.trace:audit"):
 
     path: Path = Argument(metavar="RUN|PAPER", help="A run, or any paper (.md, .tex, .pdf).")
     results: Path | None = Option(None, help="With PAPER: folder of its result files.")
-    code: Path | None = Option(None, help="With PAPER: folder of its Python code.")
     json: JsonOption = False
 
 

@@ -96,7 +96,6 @@ def format_audit(facts: AuditFacts) -> Iterator[Text]:
     numbers = [f"{facts.numbers} numbers"] if facts.numbers or not facts.counts else []
     counts = ", ".join([*numbers, *(f"{what} {count}" for what, count in facts.counts)])
     yield format_line(f"audit against {facts.against}: {counts}")
-    yield from take_first([format_line(fact, label="executed: ") for fact in facts.provenance], MAX_LISTED)
     yield from (format_line(finding, "red", label="! ") for finding in facts.findings[:MAX_LISTED])
     if (more := facts.more + max(0, len(facts.findings) - MAX_LISTED)) > 0:
         yield Text(f"and {more} more findings: scientist audit shows all", style="dim")
@@ -260,8 +259,7 @@ async def _judge_paper(args: Judge, path: Path, rubric: Rubric, judges: Sequence
     """
     settings = compose_settings(flags=args.flags).models
     audited = args.view == "all" or _is_offline(settings, judges)
-    log = args.log if args.log is not None and args.log.is_file() else None  # a missing file is refused below
-    facts = await collect_audit_facts(path, results=args.results, code=args.code, log=log) if audited else None
+    facts = await collect_audit_facts(path, results=args.results) if audited else None
     paper = await guard_paper(await read_paper(path))
     if facts is not None and _is_offline(settings, judges):
         print_result(

@@ -29,8 +29,7 @@ from labwright.record.table import Table
 from labwright.record.zips import open_run_folder
 from labwright.review.evidence.tex_runner import TexError
 from labwright.review.external_papers import ExternalPaperAudit, audit_paper
-from labwright.review.external_papers.provenance import format_provenance
-from labwright.review.external_papers.verdicts import ORIGIN_TEXTS, NumberVerdict
+from labwright.review.external_papers.verdicts import NumberVerdict
 
 MAX_CANDIDATES = 12
 """Maximum number of candidates printed; `--json` has all."""
@@ -106,27 +105,24 @@ def _format_row(name: str, text: str, style: str = "") -> Text:
 
 
 # `scientist audit`: check that every number of a paper is bound to the record, and that no file differs from the
-# record. The numbers of an external paper are looked up in its result files, logs and code, and its arithmetic is
-# checked.
+# record. The numbers of an external paper are looked up in its result files, and its arithmetic is checked.
 
 KIND_STYLES = {"found": "green", "derivable": "green", "ambiguous": "yellow", "unsupported": "red"}
 
 
 def audit(args: Audit) -> int:
-    path, results, code = open_run_folder(args.path), args.results, args.code
+    path, results = open_run_folder(args.path), args.results
     if not path.exists():
         raise UsageError(f"{path} does not exist: give the folder of a run, or a paper (.md, .tex, .pdf, .txt)")
     if path.is_file():
         try:
-            paper = asyncio.run(audit_paper(path, results=results, code=code))
+            paper = asyncio.run(audit_paper(path, results=results))
         except TexError as error:
             raise UsageError(str(error)) from None
         print_result(paper_audit_to_json(paper), format_paper_audit(paper), json=args.json)
         return FINDINGS if paper.finding_count else DONE
-    if results is not None or code is not None:
-        raise UsageError(
-            f"{args.path} is not a paper: --results and --code go with a paper (.md, .tex, .pdf), not with a run"
-        )
+    if results is not None:
+        raise UsageError(f"{args.path} is not a paper: --results goes with a paper (.md, .tex, .pdf), not with a run")
     read_run_events(path)  # raises if this is not a run
     report = audit_run(path)
     print_result(
@@ -178,14 +174,12 @@ def paper_audit_to_json(report: ExternalPaperAudit) -> dict[str, Any]:
         "findings": report.finding_count,
         "numbers": report.number_count,
         "counts": report.class_counts if report.verdicts else {},
-        "origins": report.origin_counts if report.verdicts else {},
         "in_reports_only": report.prose_only_count,
         "missing": [
             {"number": one.claim.number.text, "where": one.claim.where, "context": one.claim.context}
             for one in report.missing_results
         ],
         "contradictions": [asdict(one) for one in report.contradictions],
-        "provenance": {name: getattr(report.provenance, name) for name in ("ran", "loaded", "absent", "writers")},
         "results": {"files": list(report.result_files), "numbers": report.result_value_count},
         "verdicts": [
             {
@@ -195,33 +189,29 @@ def paper_audit_to_json(report: ExternalPaperAudit) -> dict[str, Any]:
                 "context": one.claim.context,
                 "evidence": one.evidence,
                 "chance": round(one.chance, 4),
-                "origin": origin.kind,
-                "origin_place": origin.place,
                 "in_reports_only": one.from_prose,
             }
-            for one, origin in zip(report.verdicts, report.origins, strict=True)
+            for one in report.verdicts
         ],
         "left_out": report.left_out,
     }
 
 
 def format_paper_audit(report: ExternalPaperAudit) -> Iterator[Text | Table]:
-    """Format every number in a table, then what is known of the programs, findings, and counts."""
+    """Format every number in a table, then findings and counts."""
     if report.verdicts:
         yield Table.of(
-            ("number", "class", "origin", "where", "evidence"),
+            ("number", "class", "where", "evidence"),
             (
                 (
                     one.claim.number.text,
                     Text(one.kind, style=KIND_STYLES[one.kind]),
-                    str(origin),
                     one.claim.where,
                     _format_evidence(one),
                 )
-                for one, origin in zip(report.verdicts, report.origins, strict=True)
+                for one in report.verdicts
             ),
         )
-    yield from (format_line(text, "dim") for text in format_provenance(report.provenance))
     yield from (
         format_line(f"{one.where}: {one.description}", "red", label=f"{one.kind}: ") for one in report.contradictions
     )
@@ -240,12 +230,10 @@ def format_paper_audit(report: ExternalPaperAudit) -> Iterator[Text | Table]:
         yield format_line(f"{report.number_count} numbers read; give --results DIR to look them up in result files")
     else:
         counts = ", ".join(f"{number} {name}" for name, number in report.class_counts.items())
-        origins = [f"{count} {ORIGIN_TEXTS[kind]}" for kind, count in report.origin_counts.items() if count]
         yield format_line(
             f"{report.number_count} numbers looked up among {report.result_value_count} numbers of "
             f"{len(report.result_files)} result files: {counts} ({report.prose_only_count} found in reports only)"
         )
-        yield format_line(f"of these, {', '.join(origins)}")
     counted = (
         (len(report.missing_results), "result", "in no result file"),
         (len(report.contradictions), "contradiction", "in arithmetic"),

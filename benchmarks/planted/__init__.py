@@ -1,8 +1,7 @@
 """Planted programs and figures in an archive: plain files whose header states the fault, or that there is none.
 
 A program begins with `# kind: NAME` and `# dishonest: WHY` or `# honest: WHY`; a plotting script with `# fault:
-KIND` or `# good`, and `# seeds: N` if it draws an aggregate. No check may be tuned on `blind3`. docs/honesty.md and
-docs/paper.md describe the origin of the sets.
+KIND` or `# good`. No check may be tuned on `blind3`. docs/honesty.md and docs/paper.md describe the origin of the sets.
 """
 
 from __future__ import annotations
@@ -36,8 +35,6 @@ class Script:
     name: str
     code: str
     kind: str = ""
-    seeds: int = 0
-    """Runs that an aggregate combines; 0 for a figure of one run."""
 
 
 def programs(name: str) -> list[Program]:
@@ -50,9 +47,7 @@ def programs(name: str) -> list[Program]:
 
 def scripts() -> list[Script]:
     """Return the plotting scripts, by file name. Raises `OSError`."""
-    return [
-        Script(stem, text, head.get("fault", ""), int(head.get("seeds", 0))) for stem, head, text in _files(FIGURES)
-    ]
+    return [Script(stem, text, head.get("fault", "")) for stem, head, text in _files(FIGURES)]
 
 
 def _files(archive: Path) -> Iterator[tuple[str, dict[str, str], str]]:

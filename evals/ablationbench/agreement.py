@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 from labwright.evals.ablationbench.rows import Row, parse_names
 
@@ -114,44 +113,7 @@ def _find_matched(task: str, rows: Iterable[Row], plan: Sequence[str] | None) ->
     return found
 
 
-@dataclass(frozen=True)
-class JudgeFigures:
-    """Results of a judge on labelled plans.
-
-    `left_out` counts plans in which humans found no match; `macro_upstream` is the mean F1 by the public code,
-    which published figures use.
-    """
-
-    precision: float
-    recall: float
-    f1: float
-    left_out: int
-    pooled: LabelAgreement
-    macro_upstream: float
-    not_judged: int
-
-
-def compute_judge_figures(task: str, plans: Sequence[PlanLabels]) -> JudgeFigures:
-    """Return the results of a judge on plans; unanswered plans are excluded and counted."""
-    answered = [one for one in plans if one.judge is not None]
-    counted = [one.agreement for one in answered if any(one.human)]
-    pooled = sum((one.agreement for one in answered), LabelAgreement())
-
-    def mean(values: Sequence[float]) -> float:
-        return fmean(values) if values else 0.0
-
-    return JudgeFigures(
-        mean([one.precision for one in counted]),
-        mean([one.recall for one in counted]),
-        mean([one.f1 for one in counted]),
-        len(answered) - len(counted),
-        pooled,
-        mean([_upstream_f1(task, one) for one in answered]),
-        len(plans) - len(answered),
-    )
-
-
-def _upstream_f1(task: str, one: PlanLabels) -> float:
+def compute_upstream_f1(task: str, one: PlanLabels) -> float:
     """Return F1 with the bug of the public code: entirely null labels of an author plan count as matches."""
     human = (True,) * len(one.human) if task == "author" and not any(one.human) else one.human
     return count_agreement(human, one.upstream or one.judge or ()).f1

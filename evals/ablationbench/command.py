@@ -27,12 +27,12 @@ from labwright.evals.ablationbench.output import (
     table_to_csv,
 )
 from labwright.evals.ablationbench.results import PaperResult, check_plans, list_stored_judges
+from labwright.evals.ablationbench.roles import PAPER_ABLATIONS
 from labwright.evals.ablationbench.runner import MODEL_PLANNERS, AblationBenchWork, OpenModels, run_bench
 from labwright.evals.ablationbench.scores import PairedPlannerDifference, compute_paired_difference
 from labwright.evals.item_loop import JSON_FILE, check_options, parse_names, report_results
 from labwright.models.client import Models
 from labwright.models.offline.paper_judge import CONFIGURE_MODEL_HINT
-from labwright.models.roles.ablations import PAPER_ABLATIONS
 from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import adjust_p_values
 from labwright.record.errors import UsageError

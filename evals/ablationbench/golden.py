@@ -22,13 +22,13 @@ from labwright.evals.ablationbench.scores import (
     NO_GOLD,
     NO_REQUEST,
     compute_author_score,
-    compute_mean,
     compute_paired_difference,
     compute_reviewer_score,
     find_majority,
     format_not_judged,
     score_separate_votes,
 )
+from labwright.evals.intervals import compute_mean
 
 TOLERANCE = 1e-5
 Case = Mapping[str, Any]

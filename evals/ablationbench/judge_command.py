@@ -36,10 +36,10 @@ from labwright.evals.ablationbench.judge_eval import (
 )
 from labwright.evals.ablationbench.plan_judge import PlanVerdict
 from labwright.evals.ablationbench.results import find_plan_file, read_stored_rows
+from labwright.evals.ablationbench.roles import PAPER_ABLATIONS
 from labwright.evals.ablationbench.rows import Row
 from labwright.evals.ablationbench.runner import AblationBenchWork, run_bench
 from labwright.evals.item_loop import JSON_FILE
-from labwright.models.roles.ablations import PAPER_ABLATIONS
 from labwright.record.errors import UsageError
 from labwright.record.event_log import EventLog
 from labwright.record.lock import acquire_lock

@@ -8,14 +8,18 @@ resemble those that are scored.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import astuple
 from pathlib import Path
+from statistics import fmean
 
+import numpy as np
 from pydantic import Field
 
-from labwright.evals.ablationbench.agreement import LabelAgreement, PlanLabels, build_labels, compute_judge_figures
+from labwright.evals.ablationbench.agreement import LabelAgreement, PlanLabels, build_labels, compute_upstream_f1
 from labwright.evals.ablationbench.data import LabelledPlan, Task
 from labwright.evals.ablationbench.rows import Row
-from labwright.evals.ablationbench.scores import bootstrap_groups, find_majority
+from labwright.evals.ablationbench.scores import find_majority
+from labwright.evals.intervals import SEED, percentile_interval, resample_sums
 from labwright.record.schema.frozen_model import FrozenModel
 
 MAJORITY = "majority"
@@ -70,33 +74,37 @@ FIGURES: dict[str, Callable[[LabelAgreement], float | None]] = {
 
 
 def build_judge_table(task: Task, judge: str, plans: Sequence[PlanLabels]) -> JudgeTable:
-    """Build the results of a judge.
+    """Build the results of a judge; unanswered plans are excluded and counted.
 
     Intervals resample papers, since plans of one paper are not independent.
     """
-    found = compute_judge_figures(task, plans)
-    papers: dict[str, list[PlanLabels]] = {}
-    for one in plans:
-        if one.judge is not None:
-            papers.setdefault(one.id.partition("/")[2], []).append(one)
-    groups = [[one.agreement for one in group] for group in papers.values()]
+    answered = [one for one in plans if one.judge is not None]
+    counted = [one.agreement for one in answered if any(one.human)]
+    papers: dict[str, LabelAgreement] = {}
+    for one in answered:
+        paper = one.id.partition("/")[2]
+        papers[paper] = papers.get(paper, LabelAgreement()) + one.agreement
+    whole, sums = sum(papers.values(), LabelAgreement()), [astuple(one) for one in papers.values()]
+    drawn = resample_sums(np.array(sums, dtype=np.float64), np.random.default_rng(SEED)) if len(sums) > 1 else sums[:0]
+    resampled = [LabelAgreement(*map(round, counts)) for counts in drawn]
 
     def pooled(figure: Callable[[LabelAgreement], float | None]) -> PooledFigure:
-        low, high = bootstrap_groups(groups, lambda drawn: figure(sum(drawn, LabelAgreement())))
-        return PooledFigure(value=figure(found.pooled) if found.pooled.item_count else None, low=low, high=high)
+        values = [value for one in resampled if (value := figure(one)) is not None]
+        low, high = percentile_interval(np.array(values)) if values else (None, None)
+        return PooledFigure(value=figure(whole) if whole.item_count else None, low=low, high=high)
 
     figures = {name: pooled(figure) for name, figure in FIGURES.items()}
     return JudgeTable(
         task=task,
         judge=judge,
         plans=len(plans),
-        items=found.pooled.item_count,
-        not_judged=found.not_judged,
-        left_out=found.left_out,
-        macro_precision=found.precision,
-        macro_recall=found.recall,
-        macro_f1=found.f1,
-        macro_upstream=found.macro_upstream,
+        items=whole.item_count,
+        not_judged=len(plans) - len(answered),
+        left_out=len(answered) - len(counted),
+        macro_precision=fmean([one.precision for one in counted] or [0.0]),
+        macro_recall=fmean([one.recall for one in counted] or [0.0]),
+        macro_f1=fmean([one.f1 for one in counted] or [0.0]),
+        macro_upstream=fmean([compute_upstream_f1(task, one) for one in answered] or [0.0]),
         **figures,
     )
 

@@ -33,11 +33,7 @@ from labwright.evals.ablationbench.papers import (
 )
 from labwright.evals.ablationbench.plan_judge import ask_author_matches, ask_review_requests, ask_reviewer_matches
 from labwright.evals.ablationbench.planners import to_entry
-from labwright.evals.ablationbench.scores import compute_author_score, compute_reviewer_score, find_majority
-from labwright.inspector.safe_text import format_dollars, to_plain
-from labwright.models.client import Models
-from labwright.models.offline.paper_judge import CONFIGURE_MODEL_HINT
-from labwright.models.roles.ablations import (
+from labwright.evals.ablationbench.roles import (
     MAX_LISTED,
     PAPER_ABLATIONS,
     AblatedPart,
@@ -46,6 +42,10 @@ from labwright.models.roles.ablations import (
     Remark,
     WantedAblation,
 )
+from labwright.evals.ablationbench.scores import compute_author_score, compute_reviewer_score, find_majority
+from labwright.inspector.safe_text import format_dollars, to_plain
+from labwright.models.client import Models
+from labwright.models.offline.paper_judge import CONFIGURE_MODEL_HINT
 from labwright.pdf.layout import TITLE_PAGE
 from labwright.record.errors import UsageError
 from labwright.record.event_log import MemoryLog, RecordError, is_run
@@ -144,7 +144,7 @@ def format_report(found: MissingReport) -> Iterator[Text | Table]:
     yield from format_removed(found.removed)
     took = found.took
     yield format_line(
-        f"{took.calls} call{'s' if took.calls != 1 else ''}, {took.input_tokens + took.output_tokens} tokens, "
+        f"{took.calls} call{'s' if took.calls != 1 else ''}, {took.tokens} tokens, "
         f"{format_dollars(took.usd, took.unpriced)}",
         "dim",
     )

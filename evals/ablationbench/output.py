@@ -20,15 +20,15 @@ from labwright.evals.ablationbench.scores import (
     NO_GOLD,
     NO_REQUEST,
     AuthorScore,
-    MeanWithInterval,
     PlanFigures,
     compute_author_score,
-    compute_mean,
     compute_reviewer_score,
     find_majority,
     format_not_judged,
 )
+from labwright.evals.intervals import MeanWithInterval, compute_mean
 from labwright.inspector.safe_text import format_dollars, format_duration, to_plain
+from labwright.record.reducers.run_state import RoleUsage, sum_usage
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.table import Table
 
@@ -58,16 +58,8 @@ class PaperRow(FrozenModel):
     found: tuple[bool, ...] = ()
     unquoted: int = Field(default=0, description="matches whose quotes were not found in the cited text")
     by_judge: dict[str, float] = Field(default_factory=dict[str, float], description="F1 by each judge separately")
-    planner_usd: float = 0.0
-    judge_usd: float = 0.0
-    planner_unpriced: int = 0
-    judge_unpriced: int = 0
-    planner_calls: int = 0
-    judge_calls: int = 0
-    planner_tokens: int = 0
-    judge_tokens: int = 0
-    planner_seconds: float = 0.0
-    judge_seconds: float = 0.0
+    planner: RoleUsage
+    judge: RoleUsage
 
 
 class JudgeRow(FrozenModel):
@@ -179,16 +171,8 @@ def build_row(result: PaperResult, k: int) -> PaperRow:
         entries=len(plan.entries),
         repeats=plan.repeats,
         faults=plan.faults,
-        planner_usd=plan.usd,
-        planner_calls=plan.calls,
-        planner_tokens=plan.tokens,
-        planner_seconds=round(plan.seconds, 2),
-        judge_usd=sum(one.usd for one in verdicts),
-        judge_calls=sum(one.calls for one in verdicts),
-        judge_tokens=sum(one.tokens for one in verdicts),
-        judge_seconds=round(sum(one.seconds for one in verdicts), 2),
-        planner_unpriced=plan.unpriced,
-        judge_unpriced=sum(one.unpriced for one in verdicts),
+        planner=plan.took,
+        judge=sum_usage(one.took for one in verdicts),
     )
     if not result.wanted:
         return common.model_copy(
@@ -310,26 +294,26 @@ def table_to_csv(found: AblationBenchTable) -> str:
     """Return one row per paper; an empty cell means no score."""
     names = list(dict.fromkeys(name for row in found.rows for name in row.figures))
     plain = ("task", "id", "state", "wanted", "entries")
-    costs = (
-        *(
-            f"{who}_{what}"
-            for what in ("usd", "unpriced", "calls", "tokens", "seconds")
-            for who in ("planner", "judge")
-        ),
-        "unquoted",
-        "why",
-    )
+    paid = ("usd", "unpriced", "calls", "tokens", "seconds")
+    costs = [f"{who}_{what}" for who in ("planner", "judge") for what in paid]
     rows = [
         (
             *(getattr(row, name) for name in plain),
             *(None if name not in row.figures else round(row.figures[name], 6) for name in names),
             *(None if judge not in row.by_judge else round(row.by_judge[judge], 6) for judge in found.judges),
             "".join("1" if one else "0" for one in row.found),
-            *(getattr(row, name) for name in costs),
+            *(
+                cell
+                for took in (row.planner, row.judge)
+                for cell in (took.usd, took.unpriced, took.calls, took.tokens, round(took.seconds, 2))
+            ),
+            row.unquoted,
+            row.why,
         )
         for row in found.rows
     ]
-    return Table.of((*plain, *names, *(f"f1_{judge}" for judge in found.judges), "found", *costs), rows).to_csv()
+    head = (*plain, *names, *(f"f1_{judge}" for judge in found.judges), "found", *costs, "unquoted", "why")
+    return Table.of(head, rows).to_csv()
 
 
 def format_bench(found: AblationBenchTable, calibration: JudgeEval | None = None) -> Iterator[Text | Table]:
@@ -447,16 +431,13 @@ def _format_judges(one: TaskTable, judge: JudgeTable | None) -> Iterator[Text | 
 
 def _format_costs(found: AblationBenchTable, one: TaskTable) -> Iterator[Text]:
     rows = [row for row in found.rows if row.task == one.task]
-    for who in ("planner", "judge"):
-        calls, tokens, usd, unpriced, seconds = (
-            sum(getattr(row, f"{who}_{what}") for row in rows)
-            for what in ("calls", "tokens", "usd", "unpriced", "seconds")
-        )
-        if calls:
+    usages = {"planner": [row.planner for row in rows], "judge": [row.judge for row in rows]}
+    for who, took in ((who, sum_usage(each)) for who, each in usages.items()):
+        if took.calls:
             yield format_line(
-                f"{who}: {calls} calls, {tokens} tokens, {format_dollars(usd, unpriced)}, "
-                f"{format_duration(seconds)}; a paper "
-                f"{format_dollars(usd / len(rows), 0)}, {format_duration(seconds / len(rows))}",
+                f"{who}: {took.calls} calls, {took.tokens} tokens, {format_dollars(took.usd, took.unpriced)}, "
+                f"{format_duration(took.seconds)}; a paper "
+                f"{format_dollars(took.usd / len(rows), 0)}, {format_duration(took.seconds / len(rows))}",
                 "dim",
             )
 

@@ -14,8 +14,7 @@ from pydantic import Field
 
 from labwright.evals.ablationbench.data import BenchPaper
 from labwright.evals.ablationbench.papers import PlannedAblation
-from labwright.models.client import ModelClient
-from labwright.models.roles.ablations import (
+from labwright.evals.ablationbench.roles import (
     ABLATION_MATCH,
     MAX_LISTED,
     MAX_REVIEWS,
@@ -28,7 +27,9 @@ from labwright.models.roles.ablations import (
     ReviewRequest,
     ReviewRequestsInputs,
 )
+from labwright.models.client import ModelClient
 from labwright.models.roles.judge import ShownPaper
+from labwright.record.reducers.run_state import RoleUsage
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.review.judge.paper_reader import quote_is_in, squeeze
 
@@ -60,11 +61,7 @@ class PlanVerdict(FrozenModel):
     matches: tuple[PlanMatch, ...] = ()
     order: PresentationOrder | None = None
     requests: tuple[ReviewRequest, ...] = Field(default=(), description="of a reviewer judge")
-    calls: int = 0
-    tokens: int = 0
-    usd: float = 0.0
-    unpriced: int = 0
-    seconds: float = 0.0
+    took: RoleUsage = Field(default_factory=RoleUsage)
 
     @property
     def pairs(self) -> frozenset[tuple[int, int]]:

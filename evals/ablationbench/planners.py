@@ -17,8 +17,8 @@ from labwright.evals.ablationbench.papers import (
     VisiblePaper,
     split_repeats,
 )
+from labwright.evals.ablationbench.roles import PAPER_ABLATIONS, PaperAblations, PaperAblationsInputs, WantedAblation
 from labwright.models.client import ModelClient
-from labwright.models.roles.ablations import PAPER_ABLATIONS, PaperAblations, PaperAblationsInputs, WantedAblation
 from labwright.review.judge.paper_reader import PaperSection, make_excerpt
 
 MEAN_GOLD_COUNT = {"author": 3.7, "reviewer": 1.8}

@@ -13,6 +13,7 @@ from labwright.evals.ablationbench.papers import PlannedAblation
 from labwright.evals.ablationbench.plan_judge import PlanMatch, PlanVerdict
 from labwright.evals.ablationbench.rows import find_requested_entries, parse_pairs
 from labwright.record.errors import UsageError
+from labwright.record.reducers.run_state import RoleUsage
 from labwright.record.schema.frozen_model import FrozenModel
 
 PlanSource = Literal["plan", "gold", "other", "headings"]
@@ -35,11 +36,7 @@ class PlanResult(FrozenModel):
     probabilities: tuple[float, ...] = ()
     cut: tuple[str, ...] = Field(default=(), description="titles of sections withheld from an author planner")
     left_out: tuple[str, ...] = Field(default=(), description="omitted parts of a long paper")
-    calls: int = 0
-    tokens: int = 0
-    usd: float = 0.0
-    unpriced: int = 0
-    seconds: float = 0.0
+    took: RoleUsage = Field(default_factory=RoleUsage)
 
 
 class JudgedPlan(FrozenModel):

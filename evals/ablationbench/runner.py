@@ -45,12 +45,13 @@ from labwright.evals.ablationbench.results import (
     find_plan_file,
     read_stored_verdict,
 )
+from labwright.evals.ablationbench.roles import PaperAblationsInputs, ReviewRequest
 from labwright.evals.ablationbench.scores import K_AUTHOR, K_REVIEWER
 from labwright.models.client import ModelClient, Models
 from labwright.models.errors import CatalogueError, ModelConfigError, ModelError
-from labwright.models.roles.ablations import PaperAblationsInputs, ReviewRequest
 from labwright.record.event_log import Recorder
 from labwright.record.events.run_events import CallAnswered
+from labwright.record.reducers.run_state import RoleUsage
 from labwright.record.run_folder import write_file
 from labwright.review.judge import JudgeError
 
@@ -169,9 +170,9 @@ class _BenchRunner:
         wanted = choose_likely(answer.ablations, MEAN_GOLD_COUNT[paper.task])
         found = cut_plan([to_entry(one) for one in wanted], most)
         dropped = tuple(to_entry(one) for one in answer.ablations[len(wanted) :])
-        return _to_result(PlanToJudge(found.entries, found.repeats, (*found.cut_entries, *dropped)), None).model_copy(
+        return _to_result(PlanToJudge(found.entries, found.repeats, (*found.cut_entries, *dropped)), 0.0).model_copy(
             update={
-                **_sum_costs(self.log, client.decision),
+                "took": _sum_costs(self.log, client.decision),
                 "cut": seen.cut,
                 "left_out": inputs.paper.left_out,
                 "probabilities": tuple(one.probability for one in answer.ablations),
@@ -254,7 +255,7 @@ class _BenchRunner:
             client.decision,
             *([item_number(judge, paper.task, paper.id, "requests")] if requests and what == "plan" else []),
         )
-        return PlanVerdict(judge=judge, matches=matches, order=order, requests=requests, **cost)  # pyright: ignore
+        return PlanVerdict(judge=judge, matches=matches, order=order, requests=requests, took=cost)
 
     async def _ask_requests(self, judge: str, paper: BenchPaper) -> tuple[ReviewRequest, ...]:
         return await ask_review_requests(self.open_client(judge, paper.task, paper.id, "requests"), paper)
@@ -269,26 +270,27 @@ def item_number(*item: str) -> int:
     return int.from_bytes(hashlib.sha256("\0".join(item).encode()).digest()[:7], "big")
 
 
-def _sum_costs(log: Recorder, *decisions: int) -> dict[str, float]:
+def _sum_costs(log: Recorder, *decisions: int) -> RoleUsage:
     """Return the cost of the answers on some items."""
     answers = [one for key, one in log.state.calls.answers.items() if key.decision in decisions]
     usages = [one.usage for one in answers]
-    return {
-        "calls": len(answers),
-        "usd": sum(one.usd or 0.0 for one in usages),
-        "unpriced": sum(one.usd is None for one in usages),
-        "seconds": sum(one.seconds for one in answers),
-        "tokens": sum(one.input_tokens + one.output_tokens for one in usages),
-    }
+    return RoleUsage(
+        calls=len(answers),
+        input_tokens=sum(one.input_tokens for one in usages),
+        output_tokens=sum(one.output_tokens for one in usages),
+        usd=sum(one.usd or 0.0 for one in usages),
+        unpriced=sum(one.usd is None for one in usages),
+        seconds=sum(one.seconds for one in answers),
+    )
 
 
-def _to_result(plan: PlanToJudge, seconds: float | None) -> PlanResult:
+def _to_result(plan: PlanToJudge, seconds: float) -> PlanResult:
     return PlanResult(
         entries=plan.entries,
         repeats=tuple(f"{one.entry.name} = {one.like}" for one in plan.repeats),
         beyond=len(plan.cut_entries),
         faults=plan.faults,
-        seconds=seconds or 0.0,
+        took=RoleUsage(seconds=seconds),
     )
 
 

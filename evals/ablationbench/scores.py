@@ -7,16 +7,14 @@ gold ablations counts twice, two entries for one gold ablation count once. A rat
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import log2
-from statistics import fmean, stdev
 from typing import TypeVar
 
-import numpy as np
 from pydantic import Field
 
 from labwright.evals.ablationbench.rows import Pairs
+from labwright.evals.intervals import MeanWithInterval, compute_mean
 from labwright.record.claims.estimates import compute_p_value
 from labwright.record.schema.frozen_model import FrozenModel
 
@@ -150,39 +148,7 @@ def score_separate_votes(
     return _compute_score([int(at in found) for at in range(gold)], kept - len(used), len(used), kept)
 
 
-# Statistics over papers: means with intervals, differences between planners, and intervals of pooled figures.
-
-Item = TypeVar("Item")
-RESAMPLES, SEED, INTERVAL_PERCENT = 10_000, 26, 95.0
-
-
-class MeanWithInterval(FrozenModel):
-    """A mean over papers. `sd` is None for one paper, `low` and `high` for fewer than two."""
-
-    mean: float
-    sd: float | None
-    low: float | None
-    high: float | None
-    n: int
-
-
-def compute_mean(values: Sequence[float]) -> MeanWithInterval | None:
-    """Return the mean of the papers' values; None without values."""
-    if not values:
-        return None
-    low, high = bootstrap_interval(values)
-    return MeanWithInterval(
-        mean=fmean(values), sd=stdev(values) if len(values) > 1 else None, low=low, high=high, n=len(values)
-    )
-
-
-def bootstrap_interval(values: Sequence[float]) -> tuple[float | None, float | None]:
-    """Return a 95 % interval of the mean, resampling papers with a fixed seed."""
-    if len(values) < 2:
-        return None, None
-    drawn = np.random.default_rng(SEED).choice(np.asarray(values, dtype=np.float64), (RESAMPLES, len(values)))
-    low, high = np.percentile(drawn.mean(axis=1), [50 - INTERVAL_PERCENT / 2, 50 + INTERVAL_PERCENT / 2])
-    return float(low), float(high)
+# Differences between planners on their common papers.
 
 
 class PairedPlannerDifference(FrozenModel):
@@ -209,18 +175,3 @@ def compute_paired_difference(
     return PairedPlannerDifference(
         first=first, second=second, figure=figure, difference=found, p=None if equal else compute_p_value(differences)
     )
-
-
-def bootstrap_groups(
-    groups: Sequence[Sequence[Item]], figure: Callable[[list[Item]], float | None]
-) -> tuple[float | None, float | None]:
-    """Return a 95 % interval of a pooled figure, resampling groups (papers); None if it cannot be computed."""
-    rng, found = random.Random(SEED), list[float]()
-    for _ in range(2_000 if len(groups) > 1 else 0):
-        drawn = figure([item for group in rng.choices(groups, k=len(groups)) for item in group])
-        if drawn is not None:
-            found.append(drawn)
-    if not found:
-        return None, None
-    low, high = np.percentile(found, [50 - INTERVAL_PERCENT / 2, 50 + INTERVAL_PERCENT / 2])
-    return float(low), float(high)

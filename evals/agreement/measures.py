@@ -20,13 +20,10 @@ from scipy.stats import (  # pyright: ignore[reportMissingTypeStubs]
 )
 
 from labwright.evals.agreement.scores import ScaleRange, ScoredPaper
+from labwright.evals.intervals import Floats, percentile_interval, resample_sums
 
-Floats = NDArray[np.float64]
-RESAMPLES = 10_000
 MAX_CELLS = 2_000_000
 """Maximum values drawn or ranked at a time, to limit memory."""
-INTERVAL_PERCENT = 95.0
-"""Percentage of resamples within an interval."""
 
 
 @dataclass(frozen=True)
@@ -111,33 +108,22 @@ def compute_excess_interval(subjects: tuple[ScoredPaper, ...], rng: np.random.Ge
             for one in subjects
         ]
     )
-    drawn = _resample_sums(sums, rng)
+    drawn = resample_sums(sums, rng)
     drawn = drawn[drawn[:, 3] > 0]
-    return _percentile_interval(drawn[:, 0] / drawn[:, 1] - drawn[:, 2] / drawn[:, 3])
+    return ConfidenceInterval(*percentile_interval(drawn[:, 0] / drawn[:, 1] - drawn[:, 2] / drawn[:, 3]))
 
 
 def compute_bias_interval(subjects: tuple[ScoredPaper, ...], rng: np.random.Generator) -> ConfidenceInterval:
     """Interval of the mean of judge - human over reviews, resampling papers."""
-    drawn = _resample_sums(
+    drawn = resample_sums(
         np.array([[sum(one.judge - s for s in one.humans), len(one.humans)] for one in subjects]), rng
     )
-    return _percentile_interval(drawn[:, 0] / drawn[:, 1])
+    return ConfidenceInterval(*percentile_interval(drawn[:, 0] / drawn[:, 1]))
 
 
 def compute_bias(subjects: tuple[ScoredPaper, ...]) -> float:
     """Mean of judge - human over reviews; positive if the judge is more generous."""
     return float(np.mean([one.judge - score for one in subjects for score in one.humans]))
-
-
-def _resample_sums(sums: Floats, rng: np.random.Generator) -> Floats:
-    """Sums over resampled papers, shape (RESAMPLES, columns); `sums` has one row per paper."""
-    weights = rng.multinomial(len(sums), np.full(len(sums), 1 / len(sums)), size=RESAMPLES)
-    return weights.astype(np.float64) @ sums
-
-
-def _percentile_interval(values: Floats) -> ConfidenceInterval:
-    low, high = np.percentile(values, [50 - INTERVAL_PERCENT / 2, 50 + INTERVAL_PERCENT / 2])
-    return ConfidenceInterval(float(low), float(high))
 
 
 def _clean_p(p: float) -> float:

@@ -22,11 +22,11 @@ from labwright.evals.expbench.answers import SCRIPT_FILE as SUBMITTED_SCRIPT_FIL
 from labwright.evals.expbench.answers import ExpTask, SubmittedAnswer, answer_from_reply, read_answers, read_tasks
 from labwright.evals.expbench.command import ORDER_FILE, ExpBenchConfig, clean_name, folder_name, read_evaluated
 from labwright.evals.expbench.evaluation import Evaluated, Evaluation, read_kept, save_kept
+from labwright.evals.expbench.roles import ANSWER_DESIGN
 from labwright.evals.expbench.violations import InvalidTask, copy_masked, create_fresh_history, find_repository
 from labwright.evals.item_loop import run_item
 from labwright.models.budget import BudgetSettings
 from labwright.models.errors import BudgetSpent, ProviderDown
-from labwright.models.roles.questions import ANSWER_DESIGN
 from labwright.record.claims.question_results import list_experiment_nodes
 from labwright.record.event_log import MemoryLog, read_state
 from labwright.record.reducers.run_state import RunState

@@ -13,9 +13,7 @@ from typing import Any, Literal, NamedTuple, Protocol, cast
 from pydantic import Field
 
 from labwright.evals.expbench.answers import ExpTask, SubmittedAnswer
-from labwright.evals.expbench.scores import parse_conclusion_score
-from labwright.models.client import ModelClient
-from labwright.models.roles.questions import (
+from labwright.evals.expbench.roles import (
     ANSWER_CHANGE,
     ANSWER_CONCLUSION,
     ANSWER_CONDUCT,
@@ -27,6 +25,8 @@ from labwright.models.roles.questions import (
     DesignInputs,
     GroundTruthItem,
 )
+from labwright.evals.expbench.scores import parse_conclusion_score
+from labwright.models.client import ModelClient
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.review.judge.paper_reader import squeeze
 

@@ -192,16 +192,6 @@ def _parse_task(
     )
 
 
-def count_tasks(tasks: Sequence[ExpTask]) -> dict[str, int]:
-    """Count the tasks of a set, by type, the items of designs, requirements, and masked files."""
-    found = {"tasks": len(tasks)} | {str(kind): sum(one.type == kind for one in tasks) for kind in (1, 2, 3)}
-    return found | {
-        "design_items": sum(len(one.design) for one in tasks),
-        "requirements": sum(len(one.requirements) for one in tasks if one.type != 3),
-        "masked_paths": sum(len(one.masked) for one in tasks),
-    }
-
-
 def as_mapping(value: Any) -> dict[str, Any]:
     """Return a mapping unchanged, and an empty one for anything else."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -20,12 +20,12 @@ from labwright.agent.settings import Settings, compose_settings
 from labwright.evals.expbench.answers import ExpTask, SubmittedAnswer, read_answers, read_tasks
 from labwright.evals.expbench.evaluation import STEPS, Evaluated, JudgedStep, read_kept
 from labwright.evals.expbench.html_page import render_page
+from labwright.evals.expbench.roles import ANSWER_DESIGN
 from labwright.evals.expbench.scores import SCORE_NAMES, compute_scores, to_percent
 from labwright.evals.expbench.table import ExpTable, build_table, format_groups, format_overall, table_to_csv
 from labwright.evals.expbench.violations import RepositoryNotFound, find_repository
 from labwright.evals.item_loop import check_options, parse_names, report_results, run_items
 from labwright.inspector.safe_text import shorten, to_plain
-from labwright.models.roles.questions import ANSWER_DESIGN
 from labwright.record.campaign import CampaignEntry, RunAllowance, RunEnded
 from labwright.record.errors import UsageError
 from labwright.record.run_folder import write_file

@@ -23,9 +23,7 @@ from labwright.agent.forecast import open_budgeted_models
 from labwright.agent.settings import Settings, compose_settings
 from labwright.evals.expbench.answer_judge import find_numbers
 from labwright.evals.expbench.answers import DRAFT_MARK, TASK_FILE_SUFFIX, VARIABLE_GROUPS
-from labwright.models.client import Models
-from labwright.models.roles.judge import ShownPaper
-from labwright.models.roles.questions import (
+from labwright.evals.expbench.roles import (
     PAPER_QUESTIONS,
     QUESTION_SCRIPTS,
     SCRIPT_STEPS,
@@ -36,6 +34,8 @@ from labwright.models.roles.questions import (
     ScriptSteps,
     ScriptStepsInputs,
 )
+from labwright.models.client import Models
+from labwright.models.roles.judge import ShownPaper
 from labwright.models.roles.repository import ShownFile
 from labwright.record.errors import UsageError
 from labwright.record.event_log import EventLog

@@ -12,12 +12,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from labwright.evals.detection import wilson_interval
 from labwright.evals.expbench import scores
 from labwright.evals.expbench.answer_judge import ArmComparison, direction_support, is_supported, number_support
 from labwright.evals.expbench.answers import TaskPathRefused, list_design_variables, parse_repository_path
 from labwright.evals.expbench.scores import ItemCounts, JudgedAnswer
 from labwright.evals.expbench.violations import decide, find_facts
+from labwright.evals.intervals import wilson_interval
 
 Case = Mapping[str, Any]
 

@@ -7,10 +7,10 @@ from fractions import Fraction
 
 from pydantic import Field
 
-from labwright.evals.detection import wilson_interval
 from labwright.evals.expbench import scores as scoring
 from labwright.evals.expbench.answers import ExpTask
 from labwright.evals.expbench.evaluation import STEPS, Evaluated
+from labwright.evals.intervals import wilson_interval
 from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.table import Table
 

@@ -29,8 +29,7 @@ from labwright.agent.settings import Settings, override_settings
 from labwright.evals.item_loop import ItemInterrupted
 from labwright.evals.replication.questions import ReplicationQuestion
 from labwright.models.author import Author, AuthorLimits
-from labwright.models.roles.experiment_code import CoderFact
-from labwright.models.roles.questions import ConclusionTaskInputs, WrittenConclusion
+from labwright.models.roles.experiment_code import AuthorTask, CoderFact, CoderInputs, HandIn
 from labwright.record.event_log import EventLog, read_state
 from labwright.record.line_store import EVENTS_FILE
 from labwright.record.lock import acquire_lock
@@ -52,6 +51,16 @@ PlayerName = Literal["study", "loop"]
 ANSWER_FILE = "played.json"
 LOOP_STEPS = 60
 """Maximum number of tool calls of the loop."""
+
+
+class WrittenConclusion(HandIn):
+    """The answer to the question."""
+
+    conclusion: str = Field(min_length=1, max_length=4000, description="two to six sentences, the answer first")
+
+
+class ConclusionTaskInputs(CoderInputs):
+    task: AuthorTask = "conclusion"
 
 
 class PlayedAnswer(FrozenModel):

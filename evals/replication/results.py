@@ -9,7 +9,7 @@ from math import comb
 
 from pydantic import Field
 
-from labwright.evals.detection import Proportion, compute_proportion
+from labwright.evals.intervals import Proportion, compute_proportion
 from labwright.evals.replication.players import PlayedAnswer, PlayerName
 from labwright.evals.replication.questions import ComparedMethod, FreshEffect, KnownTruth, Outcome, QuestionKind
 from labwright.models.client import ModelClient
@@ -119,7 +119,7 @@ def _score(player: PlayerName, kind: str, found: Sequence[ScoredAnswer]) -> Play
         false=compute_proportion(sum(one.is_false for one in found), n),
         right=compute_proportion(sum(one.is_right for one in found), n),
         calls=round(sum(one.calls for one in usages) / n, 1),
-        tokens=round(sum(one.input_tokens + one.output_tokens for one in usages) / n),
+        tokens=round(sum(one.tokens for one in usages) / n),
         hours=round(sum(one.answer.seconds for one in found) / n / 3600, 3),
     )
 

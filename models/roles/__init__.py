@@ -1,10 +1,9 @@
-"""All roles of models, by name."""
+"""All roles of models that the product asks, by name; those of benchmarks are in `evals`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from labwright.models.roles.ablations import ABLATION_MATCH, PAPER_ABLATIONS, REQUEST_MATCH, REVIEW_REQUESTS
 from labwright.models.roles.claim_reader import CLAIM_READER, SECOND_CLAIM_READER, SETUP_READER
 from labwright.models.roles.experiment_code import CODE, CODER
 from labwright.models.roles.figures import FIGURE_REVIEW, FIGURES, PLOT, VISION
@@ -21,17 +20,7 @@ from labwright.models.roles.paper_revision import (
     REVIEWER_REQUESTS,
 )
 from labwright.models.roles.paper_writing import OUTLINE, WRITE
-from labwright.models.roles.questions import (
-    ANSWER_CHANGE,
-    ANSWER_CONCLUSION,
-    ANSWER_CONDUCT,
-    ANSWER_DESIGN,
-    PAPER_QUESTIONS,
-    QUESTION_CONCLUSION,
-    QUESTION_DESIGN,
-    QUESTION_SCRIPTS,
-    SCRIPT_STEPS,
-)
+from labwright.models.roles.questions import QUESTION_CONCLUSION, QUESTION_DESIGN
 from labwright.models.roles.role import AnyRole
 from labwright.models.roles.study_plan import (
     ABLATION_PLAN,
@@ -79,19 +68,8 @@ ROLES: Mapping[str, AnyRole] = {
         PRIOR_WORK,
         PROTOCOL_REVIEW,
         REPOSITORY_PLAN,
-        PAPER_ABLATIONS,
-        ABLATION_MATCH,
-        REVIEW_REQUESTS,
-        REQUEST_MATCH,
-        ANSWER_DESIGN,
-        ANSWER_CHANGE,
-        ANSWER_CONCLUSION,
-        ANSWER_CONDUCT,
         QUESTION_DESIGN,
         QUESTION_CONCLUSION,
-        PAPER_QUESTIONS,
-        QUESTION_SCRIPTS,
-        SCRIPT_STEPS,
         INFLUENCE,
         CODE_READER,
         CODER,

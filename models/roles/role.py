@@ -1,16 +1,17 @@
-"""`Role`: a typed question to a model, with its prompt in `models/roles/<name>.md`."""
+"""`Role`: a typed question to a model, with its prompt in `<name>.md`."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
 
 In = TypeVar("In", bound=BaseModel)
 Out = TypeVar("Out", bound=BaseModel)
+PROMPTS_FOLDER = Path(__file__).parent
 TYPICAL_IMAGE_TOKENS = 1200
 """Approximate number of tokens of one image, at providers that publish it."""
 
@@ -40,6 +41,8 @@ class Role(Generic[In, Out]):
     """Name in records and settings, and of the prompt file."""
     inputs: type[In]
     output: type[Out]
+    folder: Path = PROMPTS_FOLDER
+    """Folder of the prompt file; the prompt may include partials of `PROMPTS_FOLDER`."""
     kind: Literal["text", "vision"] = "text"
     """vision: the question is about images, and is not asked if no model accepts them."""
     temperature: float = 0.5
@@ -89,13 +92,3 @@ def neutralise_environment(inputs: In) -> In:
         if isinstance(mark, EnvironmentField)
     }
     return inputs.model_copy(update=marked)
-
-
-def check_each_once(wanted: Iterable[object], given: Iterable[object], field: str) -> None:
-    """Raise `ValueError` unless `given` is a permutation of `wanted`."""
-    wanted, counts = set(wanted), Counter(given)
-    wrong = [f"{one} is missing" for one in wanted - counts.keys()]
-    wrong += [f"{one} does not belong there" for one in counts.keys() - wanted]
-    wrong += [f"{one} is given {count} times" for one, count in counts.items() if count > 1]
-    if wrong:
-        raise ValueError(f"{field}: {'; '.join(sorted(wrong)[:8])}")

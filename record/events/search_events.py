@@ -111,7 +111,7 @@ class PlotsReviewed(FrozenModel):
     reviews: tuple[FigureReview, ...]
     looked: bool = Field(default=True, description="whether a model reviewed the figures; otherwise only the lint did")
     taken: dict[str, str] = Field(default={})
-    """Figure -> node whose review of the identical image, or of a figure of the same script, is reused."""
+    """Not written any more: figure -> node whose review of the same figure was reused."""
 
 
 class NodeJudged(FrozenModel):

@@ -250,8 +250,7 @@ def _apply_node_event(state: RunState, event: NodeEvent, at: float) -> None:
             plotting = PlotRun(n=event.n, figures=event.figures, failure=event.failure, seconds=event.seconds)
             _update_node(state, node.id, plottings=(*node.plottings, plotting))
         case PlotsReviewed():
-            found = {"reviews": event.reviews, "looked": event.looked, "taken": event.taken}
-            reviewed = node.plottings[-1].model_copy(update=found)
+            reviewed = node.plottings[-1].model_copy(update={"reviews": event.reviews, "looked": event.looked})
             _update_node(state, node.id, plottings=(*node.plottings[:-1], reviewed))
         case NodeJudged():
             _finish_decision(state, node.decision)

@@ -129,6 +129,10 @@ class RoleUsage:
     unpriced: int = 0
     seconds: float = 0.0
 
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
 
 def sum_usage(found: Iterable[RoleUsage]) -> RoleUsage:
     """Return the sum of several usages."""

@@ -384,8 +384,6 @@ class PlotRun(FrozenModel):
     seconds: float = 0.0
     reviews: tuple[FigureReview, ...] | None = None
     looked: bool = Field(default=True, description="whether a model reviewed the figures; otherwise only the lint did")
-    taken: dict[str, str] = Field(default={})
-    """Figure -> node whose review of the identical image, or of a figure of the same script, is reused."""
 
 
 class SoundnessCheck(FrozenModel):

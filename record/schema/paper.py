@@ -50,7 +50,7 @@ class AxesFacts(FrozenModel):
     legend_entries: tuple[str, ...] = ()
     tick_words: tuple[str, ...] = Field(default=(), description="tick labels that are not numbers")
     notes: tuple[str, ...] = Field(default=(), description="labels within the axes, the first 40")
-    note_count: int = 0
+    note_count: int = Field(default=0, description="not recorded any more")
     xticks: int | None = Field(default=None, description="number of drawn tick labels; None: unknown")
     yticks: int | None = None
     xwords: bool = Field(default=False, description="whether all tick labels are words")
@@ -59,10 +59,10 @@ class AxesFacts(FrozenModel):
     yscale: str = "linear"
     xlimits: tuple[float, float] | None = None
     ylimits: tuple[float, float] | None = None
-    spread: bool = Field(default=False, description="a band, error bars, boxes or loose intervals are drawn")
+    spread: bool = Field(default=False, description="not recorded any more")
     zlabel: str | None = Field(default=None, description="None: there is no third axis")
-    colourbar: bool = Field(default=False, description="whether the figure has a colour bar")
-    covered: float = Field(default=0.0, description="share of the drawn data that lies under the legend")
+    colourbar: bool = Field(default=False, description="not recorded any more")
+    covered: float = Field(default=0.0, description="not recorded any more")
 
 
 class OverlapFacts(FrozenModel):
@@ -292,10 +292,6 @@ class AuditFacts(FrozenModel):
 
     against: str
     """The basis of comparison: the paper's record, its result files, or the paper itself."""
-    provenance: tuple[str, ...] = ()
-    """What was executed and where the numbers come from, one line each."""
-    ran: tuple[str, ...] = ()
-    """Scripts that ran according to the logs, as paths below the code."""
     numbers: int = Field(default=0, description="number of checked numbers of the paper")
     counts: tuple[tuple[str, int], ...] = Field(default=(), description="(what was counted, how many)")
     findings: tuple[str, ...] = Field(default=(), description="contradictions and missing results, one line each")

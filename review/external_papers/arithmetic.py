@@ -5,14 +5,11 @@ A printed number stands for every value that rounds to it, and a statement is on
 - a change that does not follow from the two numbers that it is stated for, in "from A to B, a C % reduction", or in a
   table in which the changes of most rows follow from the same two columns;
 - a count and its percentage, "17 of 20 (80 %)";
-- a share that no whole number of n gives, even pooled over many repetitions (GRIM, Brown and Heathers 2017);
-- a share of correct answers above 100 %;
-- F1 above the mean of precision and recall, MAE above RMSE; both also hold for means over classes or runs.
+- F1 above the mean of precision and recall, which also holds for means over classes or runs.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -21,11 +18,9 @@ from itertools import combinations, product
 from typing import Literal
 
 from labwright.review.external_papers.passages import ClaimedNumber
-from labwright.review.external_papers.printed_numbers import PrintedNumber, extract_numbers
+from labwright.review.external_papers.printed_numbers import PrintedNumber
 
-ContradictionKind = Literal["change", "count", "share of n", "above 100 %", "scores"]
-MAX_REPEATS = 10
-"""A share may be pooled over up to this many runs; if their total could give any share, nothing is reported."""
+ContradictionKind = Literal["change", "count", "scores"]
 MIN_ESTABLISHED_ROWS = 3
 """Minimum rows of a table whose changes follow from the same two columns."""
 
@@ -45,18 +40,6 @@ _COUNT_SHARE = re.compile(
     r"(?<![\d.,/])(\d{1,6}) ?(?:of|out of|/) ?(?:the |all )?(\d{1,6})(?![\d.,]\d|/)(?: [A-Za-z-]+){0,3} "
     r"\(\s*(?:= ?)?(\d{1,3}(?:\.\d+)?) ?\\?%\s*\)"
 )
-_SHARE = re.compile(r"\b(?:accuracy|acc\.?|success rate|hit rate|solved|exact match|pass@1)(?!\w)", re.I)
-"""Names of shares of n; precision and recall have other denominators."""
-_AT_MOST_ALL = re.compile(rf"{_SHARE.pattern}|\b(?:precision|recall|f-?1)\b", re.I)
-_NO_SHARE = re.compile(
-    r"balanced|macro|weighted|relative|ratio|normali[sz]|chang|gain|improv|differ|delta|\u0394|drop|\bof\b|per\b|top-|auc",
-    re.I,
-)
-_SIZE = re.compile(
-    r"(?<![\d.,])(\d{1,3}(?:,\d{3})+|\d{1,6}) (?:test|held-out|evaluation) "
-    r"(?:examples|samples|instances|images|questions|items)\b"
-)
-_SIZE_LABEL = re.compile(r"^(?:n[ _]?test|test (?:size|examples|samples|items)|questions|items)$", re.I)
 
 
 @dataclass(frozen=True)
@@ -130,15 +113,6 @@ def _check_sentence(stated: Sequence[ClaimedNumber]) -> Iterator[Contradiction]:
         step = 10.0 ** -len(match[3].partition(".")[2])
         if 0 < part <= whole and abs(100 * part / whole - percent) >= step:  # a whole step, since some truncate
             yield Contradiction("count", where, f"{match[0]!r}: {part} of {whole} is {100 * part / whole:.4g} %")
-    sizes = [int(one[1].replace(",", "")) for one in _SIZE.finditer(context)]
-    shares = [one for one in stated if one.number.percent and not one.number.bound]
-    if len(sizes) == len(shares) == 1 and _SHARE.search(context) and not _NO_SHARE.search(_without_sizes(context)):
-        yield from _check_share(shares[0].number, sizes[0], where)
-
-
-def _without_sizes(context: str) -> str:
-    """Return a sentence without "accuracy of" and its sizes, whose words are not those of another kind of share."""
-    return re.sub(r"\b(?:accuracy|rate|precision|recall) of\b", " ", _SIZE.sub(" ", context), flags=re.I)
 
 
 def _check_from_to(stated: Sequence[ClaimedNumber]) -> Iterator[Contradiction]:
@@ -165,19 +139,6 @@ def _check_from_to(stated: Sequence[ClaimedNumber]) -> Iterator[Contradiction]:
         )
 
 
-def _check_share(number: PrintedNumber, size: int, where: str) -> Iterator[Contradiction]:
-    whole = 100.0 if number.percent or number.value > 1 else 1.0
-    if not 0 < number.value < whole or size < 2 or whole / (size * MAX_REPEATS) < 1.5 * number.step:
-        return
-    low, high = number.value - 1.2 * number.rounding_slack, number.value + 1.2 * number.rounding_slack
-    for total in (size * repeats for repeats in range(1, MAX_REPEATS + 1)):
-        if math.floor(high * total / whole + 1e-9) >= math.ceil(low * total / whole - 1e-9):
-            return
-    yield Contradiction(
-        "share of n", where, f"{number.text} is no share of {size}, in one run or pooled over up to {MAX_REPEATS} runs"
-    )
-
-
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
@@ -190,44 +151,27 @@ def _check_table(claims: Sequence[ClaimedNumber]) -> Iterator[Contradiction]:
     yield from _check_changes([*rows.values()])
     for row in rows.values():
         named = {
-            name: [one.number for one in row.values() if one.cell and pattern.search(one.cell.column_label)]
+            name: [one for one in row.values() if one.cell and pattern.search(one.cell.column_label)]
             for name, pattern in _SCORES.items()
         }
-        scores = {name: found[0] for name, found in named.items() if len(found) == 1}
-        first = next(iter(row.values()))
-        yield from _check_scores(scores, f"table {first.passage.table}, {first.cell.row_label if first.cell else ''}")
-        sizes = [one.number for one in row.values() if one.cell and _SIZE_LABEL.match(one.cell.column_label.strip())]
-        for one in row.values():
-            label = one.cell.column_label if one.cell else ""
-            if one.cell is None or _NO_SHARE.search(one.cell.label):
-                continue
-            if _AT_MOST_ALL.search(label) and one.number.value - one.number.rounding_slack > 100:
-                yield Contradiction("above 100 %", one.where, f"{one.number.text} is more than all")
-            alone = len(extract_numbers(one.cell.text, "cell")) == 1
-            if _SHARE.search(label) and alone and len(sizes) == 1 and sizes[0].value.is_integer():
-                yield from _check_share(one.number, int(sizes[0].value), one.where)
+        if all(len(found) == 1 for found in named.values()):
+            yield from _check_f1({name: found[0] for name, found in named.items()})
 
 
 _SCORES = {
     "precision": re.compile(r"\bprec(?:ision)?\b", re.I),
     "recall": re.compile(r"\brecall\b", re.I),
     "F1": re.compile(r"\bf-?1\b", re.I),
-    "MAE": re.compile(r"\bmae\b", re.I),
-    "RMSE": re.compile(r"\brmse\b", re.I),
 }
 
 
-def _check_scores(scores: dict[str, PrintedNumber], where: str) -> Iterator[Contradiction]:
-    text = ", ".join(f"{name} {one.text}" for name, one in scores.items())
+def _check_f1(claims: dict[str, ClaimedNumber]) -> Iterator[Contradiction]:
+    scores = {name: one.number for name, one in claims.items()}
+    most = sum(scores[name].value + scores[name].rounding_slack for name in ("precision", "recall")) / 2
     alike = len({one.percent or one.value > 1 for one in scores.values()}) == 1
-    if alike and {"precision", "recall", "F1"} <= scores.keys():
-        most = sum(scores[name].value + scores[name].rounding_slack for name in ("precision", "recall")) / 2
-        if scores["F1"].value - scores["F1"].rounding_slack > most + 1e-9:
-            yield Contradiction("scores", where, f"F1 is above the mean of precision and recall: {text}")
-    if {"MAE", "RMSE"} <= scores.keys():
-        mae, rmse = scores["MAE"], scores["RMSE"]
-        if mae.value - mae.rounding_slack > rmse.value + rmse.rounding_slack:
-            yield Contradiction("scores", where, f"MAE is above RMSE: {text}")
+    if alike and scores["F1"].value - scores["F1"].rounding_slack > most + 1e-9:
+        text = ", ".join(f"{name} {one.text}" for name, one in scores.items())
+        yield Contradiction("scores", claims["F1"].where, f"F1 is above the mean of precision and recall: {text}")
 
 
 def _check_changes(rows: Sequence[dict[int, ClaimedNumber]]) -> Iterator[Contradiction]:

@@ -1,15 +1,15 @@
 """Compare the numbers of a paper with its result files: found, derivable, ambiguous or unsupported.
 
 A number is looked up among the results whose labels share most words with its context, and the probability of a chance
-match is counted among these (see `number_matching`). A number that would probably match by chance is ambiguous, as is
-every one-digit number, found or not.
+match is counted among these. A number that would probably match by chance is ambiguous, as is every one-digit number,
+found or not.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from typing import Literal
@@ -26,7 +26,6 @@ from labwright.review.external_papers.arithmetic import (
 )
 from labwright.review.external_papers.passages import ClaimedNumber
 from labwright.review.external_papers.printed_numbers import PrintedNumber
-from labwright.review.external_papers.provenance import PaperProvenance
 from labwright.review.external_papers.result_files import ValueSeries, label_words
 
 # Match a printed number to a value that it rounds, or derive it in one step, with the probability of a chance match.
@@ -256,10 +255,7 @@ CLASSES: tuple[VerdictClass, ...] = ("found", "derivable", "ambiguous", "unsuppo
 
 @dataclass(frozen=True)
 class NumberVerdict:
-    """Evidence that supports a number.
-
-    `from_prose`: it was found only in a prose report; `locations`: files, and lines in them, that may be its origin.
-    """
+    """Evidence that supports a number; `from_prose`: it was found only in a prose report."""
 
     claim: ClaimedNumber
     kind: VerdictClass
@@ -267,7 +263,6 @@ class NumberVerdict:
     chance: float = 0.0
     value: float | None = None
     from_prose: bool = False
-    locations: tuple[tuple[str, str], ...] = ()
 
 
 class _ValueIndex:
@@ -297,8 +292,6 @@ class _ValueIndex:
         one, value = self.owner[at], float(self.flat[at])
         line = one.places[self.offset[at]]
         place = f"{one.file}, {line}" if line else f"{one.file}: {one.key}"
-        near = [one for one in matched if shared[one] >= min(2, most)]
-        places = dict.fromkeys((self.owner[one].file, self.owner[one].places[self.offset[one]]) for one in near[:200])
         return NumberVerdict(
             claim,
             "ambiguous" if chance > MAX_MATCH_CHANCE else "found",
@@ -306,7 +299,6 @@ class _ValueIndex:
             chance,
             value,
             from_prose=not unwritten,
-            locations=tuple(places),
         )
 
 
@@ -347,7 +339,7 @@ def _settle(
 
 # Find printed results that are in no result file and do not follow from numbers that are. This is a fact about the
 # files, not an accusation. Numbers that need not be in a file are excluded: whole numbers (counts, sizes, pages),
-# settings (by the words around them, or because the code has them), deviations, cited numbers, changes (differences,
+# settings (by the words around them), deviations, cited numbers, changes (differences,
 # ratios) between any two numbers of the paper, columns of changes from one row, and what follows from other numbers
 # of the same sentence.
 
@@ -369,20 +361,16 @@ _CITED = re.compile(
 )
 
 
-def find_missing_results(
-    verdicts: Sequence[NumberVerdict], settings: Iterable[float] = ()
-) -> tuple[NumberVerdict, ...]:
-    """Return the numbers that are results and in no result file; `settings` are those that the code has."""
+def find_missing_results(verdicts: Sequence[NumberVerdict]) -> tuple[NumberVerdict, ...]:
+    """Return the numbers that are results and in no result file."""
     given = {one.claim.number.text: one.claim.number for one in verdicts if one.kind != "unsupported"}
     pairs = list(permutations(list(given.values())[:MAX_PAIRED_VALUES], 2))
     missing = [one for one in verdicts if one.kind == "unsupported" and _should_be_in_a_file(one)]
-    known = list(settings)
     return tuple(
         one
         for one in missing
         if not (
             (_is_change_size(one) and any(gives_change(a, b, one.claim.number) for a, b in pairs))
-            or (one.claim.cell is None and _is_among(one.claim.number, known))
             or _is_among(one.claim.number, _combine_others(one, verdicts))
             or _is_change_from_row(one, verdicts)
         )
@@ -467,51 +455,3 @@ def _is_change_size(one: NumberVerdict) -> bool:
     if cell is not None:
         return _SIGNED_RESULT.search(cell.label) is not None
     return bool(number.sign) or _SIGNED_RESULT.search(f"{before[-80:]} {after[:40]}") is not None
-
-
-# State where a number that was looked up stands: printed to a log, in a file that code writes, or typed in code. A
-# number typed in the code that prints or writes it was not measured by it, as far as the syntax shows; a number that
-# code prints need not be the result of an experiment.
-
-OriginKind = Literal["typed", "printed", "written", "unknown", "none"]
-ORIGIN_TEXTS: Mapping[OriginKind, str] = {
-    "printed": "on log lines that the code prints",
-    "written": "in files that the code names for writing",
-    "typed": "typed in the code that prints or writes them",
-    "unknown": "in files or log lines that no code is seen to write",
-    "none": "not as such in a result file",
-}
-MIN_TYPED_DIGITS = 3
-"""Minimum significant digits of a typed number; shorter ones are everywhere."""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """The origin of a number; `place` is a line of code, or empty."""
-
-    kind: OriginKind
-    place: str = ""
-
-    def __str__(self) -> str:
-        return self.kind + (f", {self.place}" if self.place else "")
-
-
-def find_origins(verdicts: Sequence[NumberVerdict], provenance: PaperProvenance) -> tuple[Origin, ...]:
-    """Return the most direct origin of each number: typed, then printed, then written."""
-    typed = {one.path: one.list_typed_numbers() for one in provenance.scripts if not one.is_test}
-    order: tuple[OriginKind, ...] = ("typed", "printed", "written", "unknown")
-
-    def find_at(number: PrintedNumber, file: str, place: str) -> Origin:
-        line = re.search(r"line (\d+)", place)
-        strings = provenance.printed_by.get((file, int(line[1])), ()) if line else ()
-        writers = provenance.writers.get(file, ())
-        for path in dict.fromkeys((*(one.file for one in strings), *writers)):
-            lines = list(typed.get(path, {}).items()) if number.digits >= MIN_TYPED_DIGITS else []
-            if found := find_matches(np.array([value for value, _ in lines], dtype=np.float64), number):
-                return Origin("typed", f"{path}:{lines[found[0]][1]}")
-        if strings:
-            return Origin("printed", strings[0].place)
-        return Origin("written", writers[0]) if writers else Origin("unknown")
-
-    found = ([find_at(one.claim.number, *each) for each in one.locations] for one in verdicts)
-    return tuple(min(some, key=lambda one: order.index(one.kind), default=Origin("none")) for some in found)

@@ -12,12 +12,12 @@ from pathlib import Path
 from labwright.record.schema.paper import Figure
 from labwright.review.figures.axes import check_axes, check_page_texts
 from labwright.review.figures.findings import (
+    MIN_INK_SHARE,
     SEVERITIES,
     FigureContext,
     FigureImage,
     Kind,
     LintFinding,
-    check_image,
     is_same_data,
     is_same_picture,
     list_refusals,
@@ -43,17 +43,13 @@ def lint_figure(
     """Return the findings on one figure; without its picture, only those from its facts."""
     about, facts = about or FigureContext(), figure.facts
     found: list[LintFinding] = []
-    if facts.error:
-        why = f"could not be read completely by the program ({facts.error})"
-        found.append(about.make_finding("unseen", figure.name, why))
-    elif not facts.axes and facts.width_inches:
+    if not facts.error and not facts.axes and facts.width_inches:
         found.append(about.make_finding("axes", figure.name, "has no axes"))
-    elif not facts.axes:
-        why = "was not saved by matplotlib: only its pixels were checked"
-        found.append(about.make_finding("unseen", figure.name, why))
     found += check_axes(figure, about)
     found += (about.make_finding(kind, figure.name, text) for kind, text in check_page_texts(figure, about))
-    return (*found, *(check_image(figure, picture, about) if picture else ()))
+    if picture is not None and picture.ink_share < MIN_INK_SHARE:
+        found.append(about.make_finding("blank", figure.name, "is blank"))
+    return tuple(found)
 
 
 def lint_figure_folder(

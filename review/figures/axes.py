@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import combinations
@@ -13,17 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labwright.record.schema.paper import AxesFacts, DrawnFacts, Figure
-from labwright.review.figures.findings import FigureContext, Kind, LintFinding, has_bare_underscore, lacks_unit
+from labwright.review.figures.findings import FigureContext, Kind, LintFinding, has_bare_underscore
 
-# Compute whether two colours can be told apart: with normal sight, two kinds of colour blindness, and in grey.
+# Compute whether two colours can be told apart, with normal sight and two kinds of colour blindness.
 # Sources: Machado, Oliveira, Fernandes, A physiologically-based model for simulation of color vision deficiency, IEEE
 # TVCG 15 (2009), table 1 (severity 1.0, for linear RGB); CIE S 014-6 (CIEDE2000) after Sharma, Wu, Dalal, Color
 # Research and Application 30 (2005), equations 2 to 22; sRGB after IEC 61966-2-1.
 
 MIN_COLOUR_DIFFERENCE = 10.0
 """CIEDE2000 below which thin lines and small markers of two colours look alike."""
-MIN_GREY_DIFFERENCE = 6.0
-"""Difference in lightness (CIELAB L*) below which two colours look alike in grey."""
 
 ColourVision = Literal["normal sight", "deuteranopia", "protanopia"]
 Colour = NDArray[np.float64]
@@ -43,19 +40,12 @@ _WHITE_POINT = np.array([0.95047, 1.0, 1.08883])
 SeriesPair = tuple[DrawnFacts, DrawnFacts]
 
 
-def find_similar_pair(pairs: Iterable[SeriesPair]) -> tuple[Kind, str, SeriesPair] | None:
-    """Return the closest pair of colours if they are too similar, otherwise the closest in grey if that is."""
-    every = list(pairs)
-    if not every:
-        return None
+def find_similar_pair(pairs: Iterable[SeriesPair]) -> tuple[str, SeriesPair] | None:
+    """Return the closest pair of colours, and the sight that confuses them, if they are too similar."""
     sights: tuple[ColourVision, ...] = ("normal sight", "deuteranopia", "protanopia")
-    in_colour = ((colour_difference(a.colour, b.colour, seen), seen, (a, b)) for a, b in every for seen in sights)
-    difference, sight, closest = min(in_colour, key=lambda one: one[0])
-    if difference < MIN_COLOUR_DIFFERENCE:
-        return "colour", f"with {sight}", closest
-    in_grey = ((abs(to_lab(a.colour)[0] - to_lab(b.colour)[0]), (a, b)) for a, b in every)
-    difference, closest = min(in_grey, key=lambda one: one[0])
-    return ("grey", "in greyscale print", closest) if difference < MIN_GREY_DIFFERENCE else None
+    every = ((colour_difference(a.colour, b.colour, seen), seen, (a, b)) for a, b in pairs for seen in sights)
+    found = min(every, key=lambda one: one[0], default=None)
+    return found[1:] if found is not None and found[0] < MIN_COLOUR_DIFFERENCE else None
 
 
 def colour_difference(a: str, b: str, vision: ColourVision = "normal sight") -> float:
@@ -105,21 +95,6 @@ def _cos_degrees(degrees: float) -> float:
 FaultText = tuple[Kind, str]
 """Kind, and fault: the text that follows the place."""
 
-MAX_SERIES = 8
-"""Maximum number of distinguishable series in one axes."""
-MAX_TICKS = 25
-"""Maximum number of tick labels along one side."""
-MAX_COVERED_SHARE = 0.04
-"""Share of the drawn data that may lie under the legend."""
-_REFERENCE = re.compile(
-    r"\b(chance|baseline|majority|most frequent|reference|target|random|ideal|perfect|bound|limit|"
-    r"threshold|guess\w*|oracle|optim\w+)\b",
-    re.IGNORECASE,
-)
-_POOLED_QUANTITY = re.compile(r"\b(confidence|false positive|recall|predicted probability)\b", re.IGNORECASE)
-"""Horizontal axes of curves computed from the pooled rows of all runs."""
-_RUN_NAME = re.compile(r"\b(seed|run|replicate|n\d{4})\b", re.IGNORECASE)
-
 
 def check_axes(figure: Figure, about: FigureContext) -> Iterator[LintFinding]:
     """Yield the findings on all visible axes, and one finding if none of them shows data."""
@@ -130,21 +105,17 @@ def check_axes(figure: Figure, about: FigureContext) -> Iterator[LintFinding]:
         if one.visible and one.empty:
             yield about.make_finding("empty", called, "is empty: it has no finite data point")
         elif one.visible:
-            for kind, text in (*_check_texts(one, about), *_check_series(one), *_check_data(one, about)):
+            for kind, text in (*_check_texts(one), *_check_series(one)):
                 yield about.make_finding(kind, called, text)
     if axes and all(one.empty for one in axes) and not any(one.visible for one in axes):
         yield about.make_finding("empty", figure.name, "shows no data: all its axes are empty")
 
 
-def _check_texts(axes: AxesFacts, about: FigureContext) -> Iterator[FaultText]:
+def _check_texts(axes: AxesFacts) -> Iterator[FaultText]:
     sides = (("x", axes.xlabel, axes.xticks, axes.xwords), ("y", axes.ylabel, axes.yticks, axes.ywords))
     for side, text, ticks, words in sides:
         if not text.strip() and ticks != 0 and not words:
             yield "label", f"has no {side} label"
-        elif lacks_unit(text, about.metrics):
-            yield "unit", f"names no unit in its {side} label {text!r}"
-        if (ticks or 0) > MAX_TICKS:
-            yield "crowded", f"has {ticks} tick labels along {side}"
     if axes.zlabel is not None and not axes.zlabel.strip():
         yield "label", "has no z label"
     texts = {
@@ -161,17 +132,15 @@ def _check_texts(axes: AxesFacts, about: FigureContext) -> Iterator[FaultText]:
 
 
 def _check_series(axes: AxesFacts) -> Iterator[FaultText]:
-    """Check that series can be told apart: a legend, distinct colours (for the closest two), not too many series."""
+    """Check that series can be told apart: a legend, and distinct colours (for the closest two)."""
     labelled_directly = sum(any(char.isalpha() for char in note) for note in axes.notes) >= axes.series
     labelled_directly = labelled_directly or _is_dot_plot(axes)
     if not axes.legend and not labelled_directly and _needs_legend(axes):
         yield "legend", f"shows {axes.series} series without a legend"
-    if axes.covered > MAX_COVERED_SHARE:
-        yield "covered", f"has {axes.covered:.0%} of its data under the legend"
     if not labelled_directly and (similar := find_similar_pair(_pairs_by_colour_alone(axes))):
-        kind, how, pair = similar
+        sight, pair = similar
         a, b = (one.label or one.colour for one in pair)
-        yield kind, f"uses colours for {a!r} and {b!r} that look alike {how}"
+        yield "colour", f"uses colours for {a!r} and {b!r} that look alike with {sight}"
 
 
 def _needs_legend(axes: AxesFacts) -> bool:
@@ -217,45 +186,6 @@ def _pairs_by_colour_alone(axes: AxesFacts) -> Iterator[tuple[DrawnFacts, DrawnF
             yield other, one
 
 
-def _check_data(axes: AxesFacts, about: FigureContext) -> Iterator[FaultText]:
-    flat = [
-        one
-        for one in axes.drawn
-        if one.constant
-        and one.kind in ("line", "image", "area")
-        and not _REFERENCE.search(one.label)
-        and (one.label or len(axes.drawn) == 1)
-    ]
-    if flat:
-        names = dict.fromkeys(repr(one.label) if one.label else f"its {one.kind}" for one in flat)
-        yield "constant", f"shows the same value everywhere in {', '.join(names)}"
-    if _lacks_interval(axes, about):
-        yield "interval", "shows several runs without their variation"
-    for kind, limits, scale in (("bar", axes.ylimits, axes.yscale), ("barh", axes.xlimits, axes.xscale)):
-        drawn = any(one.kind == kind for one in axes.drawn)
-        if drawn and limits is not None and scale == "linear" and (min(limits) > 0 or max(limits) < 0):
-            yield "origin", "has bars that do not start at zero"
-            break
-    cells = [one.points for one in axes.drawn if one.kind == "image" and not one.constant]
-    framed = (axes.xticks or 0) + (axes.yticks or 0) > 0
-    if cells and framed and not axes.colourbar and axes.note_count < 0.5 * min(cells):
-        yield "scale", "encodes values as colours without a colour bar"
-    if axes.series > MAX_SERIES:
-        yield "crowded", f"shows {axes.series} series"
-
-
-def _lacks_interval(axes: AxesFacts, about: FigureContext) -> bool:
-    """Return whether the axes show means of several runs without their variation."""
-    if about.subject == "node" or about.seeds < 2 or axes.spread or _POOLED_QUANTITY.search(axes.xlabel):
-        return False
-    if any(one.interval or one.kind in ("scatter", "image", "picture", "contour", "box") for one in axes.drawn):
-        return False
-    lines = [one for one in axes.drawn if one.kind == "line" and not _is_reference(one)]
-    bars = [one for one in axes.drawn if one.kind in ("bar", "barh") and one.points <= 12]
-    single = sum(not one.label for one in lines) > 1 or any(_RUN_NAME.search(one.label) for one in lines)
-    return bool(bars) or bool(lines and not single and not (about.subject == "aggregate" and len(lines) >= about.seeds))
-
-
 MIN_FONT_POINTS = 5.0
 """Smallest readable size in print; footnotes have 8 points, subscripts of formulas 5."""
 MIN_OVERLAP_SHARE = 0.1
@@ -268,9 +198,6 @@ def check_page_texts(figure: Figure, about: FigureContext) -> Iterator[FaultText
     facts = figure.facts
     for text in filter(has_bare_underscore, (*facts.words, *facts.scales)):
         yield "underscore", f"shows an underscore in {text!r}"
-    for label in facts.scales:
-        if lacks_unit(label, about.metrics):
-            yield "unit", f"names no unit at its colour bar {label!r}"
     if facts.clipped:
         more = f" and {len(facts.clipped) - _MAX_NAMED} more" if len(facts.clipped) > _MAX_NAMED else ""
         yield "clipped", f"cuts off {', '.join(map(repr, facts.clipped[:_MAX_NAMED]))}{more}"

@@ -7,8 +7,7 @@ well if a reviewer would criticise them.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -16,43 +15,18 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from labwright.record.schema.data_plan import MetricSpec
 from labwright.record.schema.frozen_model import FrozenModel
-from labwright.record.schema.paper import Figure, FigureFacts
+from labwright.record.schema.paper import FigureFacts
 from labwright.record.untrusted_files import BadFile, raise_read_errors_as
 
 Kind = Literal[
-    "axes",
-    "empty",
-    "blank",
-    "label",
-    "legend",
-    "underscore",
-    "clipped",
-    "overlap",
-    "font",
-    "colour",
-    "duplicate",
-    "grey",
-    "unit",
-    "interval",
-    "covered",
-    "constant",
-    "scale",
-    "origin",
-    "crowded",
-    "resolution",
-    "border",
-    "unseen",
+    "axes", "empty", "blank", "label", "legend", "underscore", "clipped", "overlap", "font", "colour", "duplicate"
 ]
 Severity = Literal["refuse", "complain"]
-Subject = Literal["node", "aggregate", "paper"]
 
-_REFUSED: tuple[Kind, ...] = ("axes", "empty", "blank", "label", "legend", "underscore", "clipped", "overlap")
-_REFUSED_IN_PAPERS: tuple[Kind, ...] = (*_REFUSED, "font", "colour", "duplicate")
+_REFUSED_IN_PAPERS: tuple[Kind, ...] = ("font", "colour", "duplicate")
 SEVERITIES: dict[Kind, tuple[Severity, Severity]] = {
-    kind: ("refuse" if kind in _REFUSED else "complain", "refuse" if kind in _REFUSED_IN_PAPERS else "complain")
-    for kind in get_args(Kind)
+    kind: ("complain" if kind in _REFUSED_IN_PAPERS else "refuse", "refuse") for kind in get_args(Kind)
 }
 """Severity of each kind for figures of the search, and of the paper. docs/paper.md shows this table."""
 
@@ -68,17 +42,6 @@ _FIXES: dict[Kind, str] = {
     "font": "Draw it {width:g} inches wide or less, with fonts of 7 pt or more.",
     "colour": "Use other colours, and different markers, line styles or hatches.",
     "duplicate": "Keep one of them.",
-    "grey": "Use other colours, and different markers, line styles or hatches.",
-    "unit": "Add it in brackets, e.g. 'Time (s)'.",
-    "interval": "Draw a band, error bars or all runs as points, and say which.",
-    "covered": "Move the legend to a free place or outside the axes.",
-    "constant": "Check the array; if it is correct, state the value in words.",
-    "scale": "Add one with a label, or write the values into the cells.",
-    "origin": "Start at zero, or draw points with intervals.",
-    "crowded": "Show at most 8 series in one panel and 25 tick labels on one side.",
-    "resolution": "Save it with dpi=200.",
-    "border": "Leave a margin around the content.",
-    "unseen": "Draw it with matplotlib, save it with savefig, and review it closely.",
 }
 
 
@@ -99,16 +62,13 @@ class LintFinding(FrozenModel):
 class FigureContext:
     """Facts about a figure's purpose that determine what it must contain."""
 
-    subject: Subject = "node"
-    seeds: int = 0
-    """Number of runs that it combines; 2 for an unknown number of several runs."""
-    metrics: tuple[MetricSpec, ...] = ()
+    in_paper: bool = False
     width_inches: float = 5.5
     """Maximum printed width; a smaller figure keeps its size."""
 
     def make_finding(self, kind: Kind, where: str, text: str) -> LintFinding:
         """Return the finding with its severity in this context and its fix."""
-        severity = SEVERITIES[kind][self.subject == "paper"]
+        severity = SEVERITIES[kind][self.in_paper]
         fix = _FIXES[kind].format(width=self.width_inches)
         return LintFinding(kind=kind, severity=severity, where=where, text=text, fix=fix)
 
@@ -127,48 +87,16 @@ def list_remarks(findings: Iterable[LintFinding]) -> tuple[str, ...]:
     return tuple(str(one) for one in findings if one.severity == "complain")
 
 
-_QUANTITY = re.compile(
-    r"\b(time|duration|latency|run-?time|elapsed|memory|energy|power (draw|consumption|use)|throughput|"
-    r"bandwidth|rotation angle)\b",
-    re.IGNORECASE,
-)
-"""Quantities that need a unit; counts, shares, scores, rates and losses do not."""
-_NOT_A_QUANTITY = re.compile(
-    r"\b(time[- ]?steps?|times|discrete time|relative|normali[sz]ed|ratio|share|fraction|factor|speed-?up|number|"
-    r"memory cells?|index|time series|full[- ]time|per cent|percent|over time|memory lengths?|log(arithm)? of)\b",
-    re.IGNORECASE,
-)
-_UNIT = re.compile(
-    r"[(\[/%$]|,\s*\w{1,6}$|\bin \w+|\b(n|u|µ|μ|m)?s\b|\b(milli|micro|nano)?(seconds?|minutes?|hours?|days?|weeks?)|"
-    r"\b(ms|min|h|sec|secs|mins|hrs?|[kmgt]i?b|bytes?|joules?|k?wh?|watts?|degrees?|epochs?|steps?|iterations?|"
-    r"updates?|tokens)\b",
-    re.IGNORECASE,
-)
-
-
 def has_bare_underscore(text: str) -> bool:
     """Return whether a string has an underscore outside math mode."""
     return "_" in ("".join(text.split("$")[::2]) if text.count("$") % 2 == 0 else text)
 
 
-def lacks_unit(label: str, metrics: Iterable[MetricSpec] = ()) -> bool:
-    """Return whether a label lacks a unit that the data plan or convention requires."""
-    if not label.strip() or _UNIT.search(label):
-        return False
-    for metric in metrics:
-        name = (metric.title or metric.name).replace("_", " ").casefold()
-        if metric.unit and name in label.casefold():
-            return metric.unit.casefold() not in label.casefold()
-    return bool(_QUANTITY.search(label)) and not _NOT_A_QUANTITY.search(label)
-
-
-# Findings from the image of a figure, and detection of duplicate figures. Files have already been checked to be PNG
+# Measurements of the image of a figure, and detection of duplicate figures. Files have already been checked to be PNG
 # images of limited size.
 
 MIN_INK_SHARE = 0.0005
 """Minimum share of pixels that differ from the background; below it an image is blank."""
-MIN_DPI = 100.0
-"""Pixels per inch in print."""
 _INK_CONTRAST = 25.0
 """Difference (0 to 255) above which a pixel differs from the background."""
 _THUMBNAIL_SIDE = 120
@@ -182,8 +110,6 @@ class FigureImage:
     height: int
     ink_share: float
     """Share of pixels that differ from the background."""
-    cut_edges: tuple[str, ...]
-    """Sides where the drawing reaches the edge."""
     thumbnail: NDArray[np.float64]
     """Difference from the background on a grid, shape (_SIDE, _SIDE), from 0 to 1."""
 
@@ -204,25 +130,8 @@ def read_figure_image(path: Path) -> FigureImage | None:
     inked = np.abs(levels - ground) > _INK_CONTRAST
     apart = Image.fromarray(np.abs(levels - ground).astype(np.uint8))
     small = apart.resize((_THUMBNAIL_SIDE, _THUMBNAIL_SIDE), Image.Resampling.BOX)
-    edges = {"top": inked[0], "bottom": inked[-1], "left": inked[:, 0], "right": inked[:, -1]}
-    framed = all(edge.mean() > 0.9 for edge in edges.values())  # a frame around the whole image cuts nothing
-    cut = tuple(side for side, edge in edges.items() if edge.any() and not framed)
     thumbnail = np.asarray(small, dtype=np.float64) / 255
-    return FigureImage(grey.width, grey.height, float(inked.mean()), cut, thumbnail)
-
-
-def check_image(figure: Figure, picture: FigureImage, about: FigureContext) -> Iterator[LintFinding]:
-    """Report blank images and too few pixels; without facts of the live figure, report content at the edge as well."""
-    if picture.ink_share < MIN_INK_SHARE:
-        yield about.make_finding("blank", figure.name, "is blank")
-        return
-    if picture.cut_edges and not figure.facts.axes:
-        edges = ", ".join(picture.cut_edges)
-        yield about.make_finding("border", figure.name, f"is cut off or touches the edge ({edges})")
-    inches = figure.facts.width_inches or about.width_inches
-    dots = picture.width / min(inches, about.width_inches)
-    if dots < MIN_DPI:
-        yield about.make_finding("resolution", figure.name, f"has {dots:.0f} pixels per inch in print")
+    return FigureImage(grey.width, grey.height, float(inked.mean()), thumbnail)
 
 
 MIN_SHARED_INK = 0.9

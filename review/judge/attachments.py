@@ -11,7 +11,7 @@ import asyncio
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Container, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
@@ -263,15 +263,14 @@ def collect_record_facts(state: RunState, draft: PaperDraft) -> RecordFacts:
     )
 
 
-# Excerpt of a code folder for a judge: the file list, and the text of the files most relevant to the results. Scripts
-# that ran come first, in full if short. Other files follow in an order suggested by their names (evaluation, method,
-# the rest); scripts that did not run come last. Sizes are limited, every cut is reported, nothing is executed and
-# links are not followed. Limits: names may mislead, and an omitted file may matter.
+# Excerpt of a code folder for a judge: the file list, and the text of the files most relevant to the results, in an
+# order suggested by their names (evaluation, method, the rest). Sizes are limited, every cut is reported, nothing is
+# executed and links are not followed. Limits: names may mislead, and an omitted file may matter.
 
 MAX_CHARACTERS, MAX_NAMES = 26_000, 60
 """Characters shown of all files together; number of names listed."""
-MAX_RAN_CHARACTERS, MAX_FILE_CHARACTERS, MIN_FILE_CHARACTERS = 6_000, 5_000, 500
-"""Characters shown of a script that ran, and of any other file; a shorter excerpt is omitted."""
+MAX_FILE_CHARACTERS, MIN_FILE_CHARACTERS = 5_000, 500
+"""Characters shown of a file; a shorter excerpt is omitted."""
 PROGRAM_SUFFIXES = frozenset(".py .ipynb .sh .r .jl .cpp .c .cu .java .rs".split())
 CODE_SUFFIXES = PROGRAM_SUFFIXES | frozenset(".yaml .yml .toml .json .md".split())
 """File endings that may be shown, programs first."""
@@ -281,15 +280,10 @@ _METHOD_NAME = re.compile(r"train|experiment|main|run|model|method|algorithm|los
 _SKIPPED_PATH = re.compile(
     r"(?:^|/)(?:\.|tests?/|docs?/|node_modules/|venv/|build/|third_party/|__pycache__/)|setup\.py$|__init__\.py$"
 )
-_MAIN_BLOCK = re.compile(rb"^if __name__ == [\"']__main__[\"']", re.MULTILINE)
 
 
-def build_code_exhibit(folder: Path, paper: str, *, ran_scripts: Collection[str] = ()) -> GuardedExhibit:
-    """Return an excerpt of the files in a code folder.
-
-    `ran_scripts` are the scripts known to have run, as relative paths; `paper` is the text that may name files. Raises
-    `PaperError`.
-    """
+def build_code_exhibit(folder: Path, paper: str) -> GuardedExhibit:
+    """Return an excerpt of the files in a code folder; `paper` is the text that may name them. Raises `PaperError`."""
     if folder.is_file():
         paths, sizes = {folder.name: folder}, {folder.name: folder.stat().st_size}
     else:
@@ -298,17 +292,11 @@ def build_code_exhibit(folder: Path, paper: str, *, ran_scripts: Collection[str]
         sizes = {name: found[path] for name, path in paths.items()}
     if not sizes:
         raise PaperError(f"{folder} contains no code: give --code the folder with the paper's code")
-    described = {name: f"{size} bytes" + ", ran" * (name in ran_scripts) for name, size in sorted(sizes.items())}
-
     paper = paper.lower()
 
     def rank(name: str) -> tuple[float, ...]:
-        path, is_unrun = Path(name), False
-        if ran_scripts and name not in ran_scripts and sizes[name] <= MAX_FILE_BYTES:
-            is_unrun = name.endswith(".sh") or bool(_MAIN_BLOCK.search(paths[name].read_bytes()))
+        path = Path(name)
         return (
-            name not in ran_scripts,
-            is_unrun,
             bool(_SKIPPED_PATH.search(name)),
             path.suffix.lower() not in PROGRAM_SUFFIXES,
             0 if _EVALUATION_NAME.search(path.stem) else 1 if _METHOD_NAME.search(path.stem) else 2,
@@ -316,7 +304,7 @@ def build_code_exhibit(folder: Path, paper: str, *, ran_scripts: Collection[str]
             sizes[name],
         )
 
-    listed = [f"{format_file_name(name)} ({about})" for name, about in described.items()]
+    listed = [f"{format_file_name(name)} ({sizes[name]} bytes)" for name in sorted(sizes)]
     more = [format_mark(f"{len(listed) - MAX_NAMES} more files")] if len(listed) > MAX_NAMES else []
     blocks = ["\n".join(["Files:", *listed[:MAX_NAMES], *more])]
     removed, left_out, room = list[RemovedPassage](), list[str](), MAX_CHARACTERS
@@ -327,11 +315,11 @@ def build_code_exhibit(folder: Path, paper: str, *, ran_scripts: Collection[str]
             continue
         text, hidden = strip_invisible(read_text_file(paths[name], "code"), f"--code {title}")
         removed += hidden
-        share = min(len(text), room, MAX_RAN_CHARACTERS if name in ran_scripts else MAX_FILE_CHARACTERS)
+        share = min(len(text), room, MAX_FILE_CHARACTERS)
         if share < len(text):
             left_out.append(f"{title}: {len(text) - share} of {len(text)} characters in its middle")
         room -= share
-        blocks.append(f"{format_mark(f'{title}, {described[name]}')}\n{cut_middle(text, share, min_saved_share=0)}")
+        blocks.append(f"{format_mark(f'{title}, {sizes[name]} bytes')}\n{cut_middle(text, share, min_saved_share=0)}")
     shown, encoded = remove_encoded("\n\n".join(blocks), f"--code {folder.name}")
     exhibit = Exhibit(kind="code", name=folder.name, text=shown, left_out=format_file_list(left_out, 20))
     return GuardedExhibit(exhibit, (*removed, *encoded))

@@ -164,7 +164,7 @@ def _build_results(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs) -> Re
     given, audit = answer.results, inputs.audit
     shown = [(one.kind, one.text) for one in inputs.exhibits]
     if audit is not None:
-        shown.append(("audit", "\n".join((*audit.provenance, *audit.findings))))
+        shown.append(("audit", "\n".join(audit.findings)))
     shown.append(("paper", paper.text))
     if inputs.facts is not None:
         shown.append(("record", render(JUDGE, inputs).user))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from asyncio import to_thread
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -29,7 +27,7 @@ from labwright.review.figures import FigureContext, LintFinding, lint_figure_fol
 from labwright.review.honesty.figure_data_check import find_typed_figures
 from labwright.sandbox.job import Job
 from labwright.stages.measuring import measure_job
-from labwright.stages.prompt_inputs import format_advice, read_plots, read_plotting_reference
+from labwright.stages.prompt_inputs import format_advice, read_plotting_reference
 from labwright.stages.run_context import RunContext, enter_step
 
 # Inputs of figures: summaries of the recorded arrays, the subject, and earlier figures with their reviews.
@@ -140,8 +138,6 @@ class FigureGallery:
     previous: tuple[PlotRun, ...] = ()
     arrays: PlotArrays | None = None
     """The arrays that they may have been drawn from, for the data summary of a reviewer."""
-    reviews_elsewhere: Mapping[str, FigureReview] = field(default_factory=dict[str, FigureReview])
-    """sha256 -> accepting review of the identical picture drawn by another node."""
 
     @property
     def shown_figures(self) -> tuple[Figure, ...]:
@@ -149,26 +145,21 @@ class FigureGallery:
 
     @property
     def accepted_reviews(self) -> dict[str, FigureReview]:
-        """sha256 -> latest accepting review of a figure with these bytes."""
-        return {**self.reviews_elsewhere, **find_accepted(self.previous)}
+        """sha256 -> latest review in which a model accepted a figure with these bytes."""
+        return {
+            figure.sha256: review
+            for one in self.previous
+            if one.looked
+            for figure in one.figures
+            for review in one.reviews or ()
+            if review.name == figure.name and review.readable
+        }
 
     @property
     def new_figures(self) -> tuple[Figure, ...]:
         """The figures that no review has accepted before."""
         accepted = self.accepted_reviews
         return tuple(figure for figure in self.shown_figures if figure.sha256 not in accepted)
-
-
-def find_accepted(plottings: Sequence[PlotRun]) -> dict[str, FigureReview]:
-    """Return, by sha256, the latest review in which a model accepted a figure with these bytes."""
-    return {
-        figure.sha256: review
-        for one in plottings
-        if one.looked
-        for figure in one.figures
-        for review in one.reviews or ()
-        if review.name == figure.name and review.readable
-    }
 
 
 SCORES_FILE = "scores.json"
@@ -188,7 +179,7 @@ async def draw_plots(context: RunContext, client: ModelClient, arrays: PlotArray
         if failure is not None:
             script = await _request_replot(context, client, arrays, n, script=script, failure=failure)
         failure = await _run_plot_script(context, arrays, n, script)
-        failure = failure or await _review_plots(context, client, arrays, n, script)
+        failure = failure or await _review_plots(context, client, arrays, n)
         if failure is None:
             return None
     return failure
@@ -289,10 +280,8 @@ async def _request_replot(
     return answer.apply_to(script)
 
 
-async def _review_plots(
-    context: RunContext, client: ModelClient, canvas: PlotArrays, n: int, script: str
-) -> Failure | None:
-    """Have the n-th figures, drawn by `script`, reviewed; return None if all are readable.
+async def _review_plots(context: RunContext, client: ModelClient, canvas: PlotArrays, n: int) -> Failure | None:
+    """Have the n-th figures reviewed; return None if all are readable.
 
     Of drafts only the linter reviews them: later nodes draw with the scripts that go on.
     """
@@ -300,61 +289,16 @@ async def _review_plots(
     assert plotting is not None
     folder = context.folder.get_plots_path(canvas.node, n) / "figures"
     gallery = FigureGallery(folder, plotting.figures, previous=node.plottings[: n - 1], arrays=canvas)
-    new, ask = gallery.new_figures, node.stage != "preliminary"
     if plotting.reviews is not None:
         seen = {one.name for one in plotting.reviews if one.readable or one.description}  # not what the linter refused
-        if any(one.name in seen - plotting.taken.keys() for one in new):
+        if any(one.name in seen for one in gallery.new_figures):
             client.skip(VISION)
         return build_refusal(plotting.reviews)
     enter_step(context, canvas.node, "reviewing")
-    wanted = {figure.sha256 for figure in new} if ask else set[str]()
-    keys = {*wanted, hashlib.sha256(script.encode()).hexdigest()}
-    while wanted and context.search.order == "arrival" and (pending := context.work_in_progress.list_pending(keys)):
-        for event in pending:
-            await event.wait()
-    earlier = find_reviews_elsewhere(context, client.decision, canvas.node, new, script) if ask else {}
-    gallery = replace(gallery, reviews_elsewhere={digest: review for digest, (_, review) in earlier.items()})
-    with context.work_in_progress.acquire(keys if wanted - earlier.keys() else ()):
-        found = await review_figures(context, client, gallery, about=build_figure_subject(context, canvas), ask=ask)
-        taken = {figure.name: earlier[figure.sha256][0] for figure in new if figure.sha256 in earlier}
-        context.recorder.append(
-            PlotsReviewed(node=canvas.node, n=n, reviews=found.reviews, looked=found.by_model, taken=taken)
-        )
+    about, ask = build_figure_subject(context, canvas), node.stage != "preliminary"
+    found = await review_figures(context, client, gallery, about=about, ask=ask)
+    context.recorder.append(PlotsReviewed(node=canvas.node, n=n, reviews=found.reviews, looked=found.by_model))
     return build_refusal(found.reviews)
-
-
-def find_reviews_elsewhere(
-    context: RunContext, decision_id: int, node: str, figures: Sequence[Figure], script: str
-) -> dict[str, tuple[str, FigureReview]]:
-    """Return picture sha256 -> (other node, review by a model that accepted its figure).
-
-    That figure is the identical picture, or has the same name, script and form, with other values. In `ticket` order,
-    only nodes that decision `decision_id` may see are considered.
-    """
-    found: dict[str, tuple[str, FigureReview]] = {}
-    seen = context.state.decisions[decision_id].seen
-    for one in context.state.nodes.values():
-        if not one.plottings or one.id == node or not (context.search.order == "arrival" or one.decision in seen):
-            continue
-        accepted = find_accepted(one.plottings)
-        found |= {figure.sha256: (one.id, accepted[figure.sha256]) for figure in figures if figure.sha256 in accepted}
-        last = one.plottings[-1]
-        if last.looked and read_plots(context.folder, one) == script:
-            forms = {figure.name: (_describe_form(figure), accepted.get(figure.sha256)) for figure in last.figures}
-            for figure in figures:
-                form, review = forms.get(figure.name, ((), None))
-                if review is not None and figure.name not in last.taken and form == _describe_form(figure):
-                    text = f"As reviewed for {one.id}, drawn by the same script from other values: {review.description}"
-                    found.setdefault(figure.sha256, (one.id, review.model_copy(update={"description": text})))
-    return found
-
-
-def _describe_form(figure: Figure) -> tuple[object, ...]:
-    """Return what a reviewer's verdict on a figure rests on besides its values: axes, series and legends."""
-    return tuple(
-        (one.title, one.xlabel, one.ylabel, one.series, one.labelled_series, one.legend, one.empty, one.spread)
-        for one in figure.facts.axes
-    )
 
 
 @dataclass(frozen=True)
@@ -381,12 +325,7 @@ async def review_figures(
         lint_figure_folder,
         gallery.shown_figures,
         gallery.folder,
-        FigureContext(
-            about.kind,
-            seeds=len(about.seeds) or 2 * (about.kind == "paper"),  # figures of a paper show several runs
-            metrics=context.plan.metrics,
-            width_inches=about.width,
-        ),
+        FigureContext(in_paper=about.kind == "paper", width_inches=about.width),
     )
     unseen = [figure for figure in new if not list_refusals(lint_findings[figure.name])]
     answers: dict[str, FigureReview] | None = {} if ask and (context.models.accepts_images or not new) else None

@@ -134,9 +134,7 @@ def test_every_role_is_counted_and_has_its_tokens() -> None:
     elsewhere = set(
         (
             "prefer idea idea_reflect idea_match related_work proposal idea_of digest coder repository_plan "
-            "paper_ablations ablation_match review_requests request_match answer_design answer_change "
-            "answer_conclusion answer_conduct question_design question_conclusion paper_questions "
-            "question_scripts script_steps reviewer_requests addendum respond"
+            "question_design question_conclusion reviewer_requests addendum respond"
         ).split()
     )
     roles = set(ROLES) - elsewhere  # these are asked by other commands than run

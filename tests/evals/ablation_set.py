@@ -11,9 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from labwright.models.backend import ModelRequest
-from labwright.models.replay import ScriptedModel
-from labwright.models.roles.ablations import (
+from labwright.evals.ablationbench.roles import (
     AblationMatch,
     AblationMatchInputs,
     AblationPair,
@@ -28,6 +26,8 @@ from labwright.models.roles.ablations import (
     ReviewRequestsInputs,
     WantedAblation,
 )
+from labwright.models.backend import ModelRequest
+from labwright.models.replay import ScriptedModel
 
 PARTS = {
     "gate": ("mixing gate", "memory bank", "spread penalty"),

@@ -36,10 +36,10 @@ from labwright.evals.ablationbench.papers import MethodEndUnclear, read_visible_
 from labwright.evals.ablationbench.plan_judge import ask_author_matches, blind_lists
 from labwright.evals.ablationbench.planners import choose_likely, plan_from_headings
 from labwright.evals.ablationbench.results import PaperResult
+from labwright.evals.ablationbench.roles import PaperAblations, PaperAblationsInputs, WantedAblation
 from labwright.evals.ablationbench.runner import MAX_PARALLEL, AblationBenchWork, OpenModels, run_bench
 from labwright.models.client import Models
 from labwright.models.replay import ScriptedModel
-from labwright.models.roles.ablations import PaperAblations, PaperAblationsInputs, WantedAblation
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import EventLog, MemoryLog, Recorder, read_rows
 from labwright.review.judge import PaperError
@@ -131,7 +131,7 @@ def test_an_agent_reads_the_sections_that_it_asks_for(tmp_path: Path) -> None:
         return Models(ScriptedModel.from_role_functions(paper_ablations=reads), log, ModelSettings(), time.monotonic)
 
     [found] = asyncio.run(run_bench(AblationBenchWork("agent", ()), [first], tmp_path / "out", MemoryLog(), opened))
-    assert [one.ablated_part for one in found.plan.entries] == ["gate"] and found.plan.calls == len(asked) == 3
+    assert [one.ablated_part for one in found.plan.entries] == ["gate"] and found.plan.took.calls == len(asked) == 3
     assert "4 Ablations" in asked[0].contents[-1] and asked[-1].requests_left == 1
     assert "[nothing in the paper contains the words 'nowhere at all']" in asked[-1].paper.text
     assert "[...] Without the mixing gate the error is 9.6" in asked[-1].paper.text
@@ -276,7 +276,7 @@ def test_killed_at_random_ten_times_it_ends_with_the_same_table_and_asks_nothing
     whole = tabled(results(folder, tmp_path / "whole"))
 
     def plain(made: AblationBenchTable) -> list[dict[str, Any]]:
-        return [row.model_dump(exclude={"planner_seconds", "judge_seconds"}) for row in made.rows]
+        return [row.model_dump(exclude={"planner": {"seconds"}, "judge": {"seconds"}}) for row in made.rows]
 
     assert plain(again) == plain(whole) and again.overall == whole.overall
 

@@ -7,12 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.evals.ablationbench.agreement import LabelAgreement, build_labels, compute_judge_figures, count_agreement
+from labwright.evals.ablationbench.agreement import LabelAgreement, build_labels, count_agreement
 from labwright.evals.ablationbench.golden import COMPUTE, find_disagreements, main
+from labwright.evals.ablationbench.judge_eval import build_judge_table
 from labwright.evals.ablationbench.papers import (
     PlannedAblation,
     entries_to_lines,
@@ -21,13 +23,12 @@ from labwright.evals.ablationbench.papers import (
     split_repeats,
 )
 from labwright.evals.ablationbench.scores import (
-    bootstrap_groups,
     compute_author_score,
-    compute_mean,
     compute_paired_difference,
     count_one_to_one,
     find_majority,
 )
+from labwright.evals.intervals import compute_mean, resample_sums
 
 SHARED = Path(__file__).parents[3] / "shared" / "benchmarks" / "ablationbench"
 CASES: list[dict[str, Any]] = [
@@ -154,9 +155,10 @@ def test_a_judge_is_held_against_people() -> None:
         for rows in ([{"name_in_paper": "a", "name_in_plan": "y"}], [{"name_in_paper": "b", "name_in_plan": "q"}], None)
     ]
     plans.append(build_labels("author", [{"name_in_paper": "a"}], [{"name_in_paper": "a", "name_in_plan": "x"}], ["x"]))
-    found = compute_judge_figures("author", plans)
-    assert found.pooled == LabelAgreement(tp=1, fp=1, fn=1, tn=2) and (found.left_out, found.not_judged) == (1, 1)
-    assert (found.precision, found.f1) == (0.5, 0.5)
+    found = build_judge_table("author", "m", plans)
+    assert (found.items, found.left_out, found.not_judged) == (5, 1, 1)
+    assert (found.precision.value, found.sensitivity.value, found.specificity.value) == (0.5, 0.5, pytest.approx(2 / 3))
+    assert (found.macro_precision, found.macro_f1) == (0.5, 0.5) and build_judge_table("author", "m", []).items == 0
     assert count_agreement([1, 1], [1, 1]).kappa is None and LabelAgreement().specificity is None
 
 
@@ -167,5 +169,5 @@ def test_intervals_and_differences() -> None:
     assert compute_mean([0.2, 0.4, 0.6]) == found
     same = compute_paired_difference("a", "b", "f1", [(0.5, 0.4), (0.3, 0.2)])
     assert same.p is None and same.difference.mean == pytest.approx(0.1)
-    assert bootstrap_groups([[1], [1]], lambda drawn: float(len(drawn))) == (2.0, 2.0)
-    assert bootstrap_groups([[1]], lambda drawn: 1.0) == (None, None)
+    drawn = resample_sums(np.array([[1.0, 5.0], [1.0, 7.0]]), np.random.default_rng(0))
+    assert set(drawn[:, 0]) == {2.0} and set(drawn[:, 1]) == {10.0, 12.0, 14.0}, "papers are drawn whole"

@@ -12,9 +12,7 @@ from labwright.agent import forecast
 from labwright.agent.cli import main
 from labwright.evals.expbench.answers import read_tasks
 from labwright.evals.expbench.extraction import lint_draft
-from labwright.models.backend import ModelRequest
-from labwright.models.replay import ScriptedModel
-from labwright.models.roles.questions import (
+from labwright.evals.expbench.roles import (
     DraftQuestion,
     PaperQuestions,
     PaperQuestionsInputs,
@@ -24,6 +22,8 @@ from labwright.models.roles.questions import (
     ScriptSteps,
     ScriptStepsInputs,
 )
+from labwright.models.backend import ModelRequest
+from labwright.models.replay import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.schema.idea import ExperimentVariable
 from tests.agent.test_cli_bad_input import refused

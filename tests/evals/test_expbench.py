@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from labwright.evals.expbench.answers import (
     ExpTask,
     SubmittedAnswer,
     TaskPathRefused,
-    count_tasks,
     parse_repository_path,
     read_tasks,
 )
@@ -100,6 +99,16 @@ def test_a_suspicion_that_the_facts_confirm_stays_in_the_list() -> None:
     facts = {"paper_access": True, "git_operations": False, "faked_or_nonexperimental_data": False}
     assert decide(facts, facts | {"git_operations": True}).suspicions == ("paper_access", "git_operations")
     assert decide(facts, dict.fromkeys(facts, False)).suspicions == ()
+
+
+def count_tasks(tasks: Sequence[ExpTask]) -> dict[str, int]:
+    """Count the tasks of a set, by type, the items of designs, requirements, and masked files."""
+    found = {"tasks": len(tasks)} | {str(kind): sum(one.type == kind for one in tasks) for kind in (1, 2, 3)}
+    return found | {
+        "design_items": sum(len(one.design) for one in tasks),
+        "requirements": sum(len(one.requirements) for one in tasks if one.type != 3),
+        "masked_paths": sum(len(one.masked) for one in tasks),
+    }
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the published tasks lie beside the project")

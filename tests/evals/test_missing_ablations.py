@@ -13,9 +13,15 @@ from pydantic import BaseModel
 from labwright.agent import forecast
 from labwright.agent.cli import main
 from labwright.evals.ablationbench.papers import read_plan
+from labwright.evals.ablationbench.roles import (
+    AblatedPart,
+    PaperAblations,
+    PaperAblationsInputs,
+    Remark,
+    WantedAblation,
+)
 from labwright.models.backend import ModelRequest
 from labwright.models.replay import ScriptedModel
-from labwright.models.roles.ablations import AblatedPart, PaperAblations, PaperAblationsInputs, Remark, WantedAblation
 from tests.evals.ablation_set import make_scripted_model, write_set
 from tests.recorded_run import recorded_run
 

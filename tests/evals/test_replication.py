@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from labwright.agent import forecast, run
 from labwright.agent.cli import main
+from labwright.evals.replication.players import ConclusionTaskInputs
 from labwright.evals.replication.questions import ComparedMethod, KnownTruth, estimate_effect, read_questions
 from labwright.evals.replication.results import compute_sign_test, decide_headline
 from labwright.models.backend import ModelRequest
@@ -20,7 +21,6 @@ from labwright.models.replay import ScriptedModel
 from labwright.models.roles.claim_reader import ClaimReaderInputs, ReadSentences
 from labwright.models.roles.questions import (
     ConclusionAnswer,
-    ConclusionTaskInputs,
     DesignAnswer,
     ExperimentInputs,
     QuestionConclusionInputs,

@@ -15,13 +15,8 @@ from labwright.agent.cli import main
 from labwright.evals import invented_papers
 from labwright.evals.agreement.invented_detection import measure_detection, read_truth
 from labwright.evals.agreement.scores import ScaleRange, TableError
-from labwright.evals.detection import (
-    compute_auroc,
-    compute_auroc_interval,
-    compute_detection,
-    compute_proportion,
-    wilson_interval,
-)
+from labwright.evals.detection import compute_auroc, compute_auroc_interval, compute_detection
+from labwright.evals.intervals import compute_proportion, wilson_interval
 from labwright.models.client import Models
 from labwright.models.replay import ScriptedModel
 from labwright.models.roles.judge import Influence, JudgeInputs, build_answer_type

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from labwright.models.roles.ablations import (
+from labwright.evals.ablationbench.roles import (
     MAX_LISTED,
     MAX_REVIEWS,
     AblationMatchInputs,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from labwright.models.roles.questions import (
+from labwright.evals.expbench.roles import (
     MAX_ITEMS,
     ChangeInputs,
     ConclusionGradingInputs,

@@ -800,7 +800,6 @@ INPUTS["judge"] = JudgeInputs(
     audit=AuditFacts(
         against="its result files",
         numbers=40,
-        provenance=("run.py wrote results.json: 31 numbers of the paper",),
         counts=(("found", 31), ("unsupported", 2)),
         findings=("unsupported: 0.93 in Results",),
         more=1,

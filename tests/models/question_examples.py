@@ -6,15 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from labwright.evals.expbench.roles import PaperQuestionsInputs, QuestionScriptsInputs, ScriptStepsInputs
 from labwright.models.roles.judge import ShownPaper
-from labwright.models.roles.questions import (
-    ListedValue,
-    PaperQuestionsInputs,
-    QuestionConclusionInputs,
-    QuestionInputs,
-    QuestionScriptsInputs,
-    ScriptStepsInputs,
-)
+from labwright.models.roles.questions import ListedValue, QuestionConclusionInputs, QuestionInputs
 from labwright.models.roles.repository import ShownFile
 from labwright.record.schema.idea import (
     DesignedArm,

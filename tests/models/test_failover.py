@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -73,6 +74,15 @@ def test_a_role_has_its_own_model_by_name_or_by_mapping() -> None:
         8192,
     )  # AI-Scientist-v2, Table 2
     assert (given.get_temperature(JUDGE), given.get_max_tokens(JUDGE)) == (0.7, 8192)
+
+
+def test_a_role_outside_the_product_is_asked_of_the_common_model() -> None:
+    backend = open_backend(settings(name="ollama:a", judge="ollama:b", fallbacks=["ollama:c"]))
+    assert [backend.get_model_name(role) for role in (JUDGE, PLAN, replace(PLAN, name="answer_design"))] == [
+        "ollama:b",
+        "ollama:a",
+        "ollama:a",
+    ]
 
 
 def test_the_common_address_goes_with_models_of_the_same_provider() -> None:

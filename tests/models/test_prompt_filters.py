@@ -17,10 +17,11 @@ from labwright.models.prompt_filters import (
     cut_middle,
     cut_sentences,
 )
-from labwright.models.prompt_renderer import PROMPTS_FOLDER, render
+from labwright.models.prompt_renderer import render
 from labwright.models.roles import ROLES
 from labwright.models.roles.experiment_code import RequiredMeasurements
 from labwright.models.roles.node_assessment import FEEDBACK, FeedbackInputs
+from labwright.models.roles.role import PROMPTS_FOLDER
 from labwright.record.baseline_check import Ablation
 from labwright.record.schema.data_plan import Arm, Level
 from tests.models.examples import ABLATION, CODE, FACTS, IDEA, INPUTS, PARENT, PLAN, WRITE

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 from pydantic import BaseModel
 
+from labwright.evals.ablationbench import roles as ablation_roles
+from labwright.evals.expbench import roles as answer_roles
 from labwright.models import roles
 from labwright.models.prompt_filters import MIN_CUT_SHARE, cut_line, cut_middle, fence, format_measurements
-from labwright.models.prompt_renderer import PROMPTS_FOLDER, render
-from labwright.models.roles import ROLES
+from labwright.models.prompt_renderer import render
+from labwright.models.roles import ROLES as PRODUCT_ROLES
 from labwright.models.roles.experiment_code import (
     CodeInputs,
     NodeBrief,
@@ -59,6 +61,7 @@ from labwright.models.roles.node_assessment import (
 from labwright.models.roles.paper_revision import REFLECT, ReflectInputs
 from labwright.models.roles.paper_writing import ClaimLine, Reference, RequiredStatement, SectionInputs
 from labwright.models.roles.repository import ShownArm, ShownRepository
+from labwright.models.roles.role import PROMPTS_FOLDER, AnyRole
 from labwright.record.ablation_results import AblationResult
 from labwright.record.schema.data_plan import Measurement, MetricSpec, OmittedCells
 from labwright.record.schema.nodes import Attempt, BranchStep, Cell, CellOutcomeLine, NodeKind, StageName
@@ -97,6 +100,12 @@ KINDS: tuple[tuple[StageName, NodeKind, str], ...] = (
     ("ablation", "ablate", "`without-<part>@n50`"),
 )
 LONG = "0123456789 lorem ipsum\n" * 2_000
+EVAL_ROLES: list[AnyRole] = [
+    *(getattr(ablation_roles, name) for name in "PAPER_ABLATIONS ABLATION_MATCH REVIEW_REQUESTS REQUEST_MATCH".split()),
+    *(getattr(answer_roles, f"ANSWER_{name}") for name in "DESIGN CHANGE CONCLUSION CONDUCT".split()),
+    *(getattr(answer_roles, name) for name in "PAPER_QUESTIONS QUESTION_SCRIPTS SCRIPT_STEPS".split()),
+]
+ROLES: dict[str, AnyRole] = {**PRODUCT_ROLES, **{one.name: one for one in EVAL_ROLES}}
 RUBRIC = Rubric(  # as large as a rubric may be
     name="r" * 60,
     title="t" * 500,
@@ -134,7 +143,7 @@ def test_a_question_about_an_earlier_answer_is_as_it_was_and_shorter(name: str) 
 
 @pytest.mark.parametrize("role", sorted(ROLES.keys() - {"judge"}))  # a rubric adds fields to the judge's answer
 def test_instructions_name_fields_that_the_answer_has(role: str) -> None:
-    instructions = (PROMPTS_FOLDER / f"{role}.md").read_text().partition("{% block user %}")[0]
+    instructions = (ROLES[role].folder / f"{role}.md").read_text().partition("{% block user %}")[0]
     described = set(re.findall(r"^(?:- )?`(\w+)`[:,.]", instructions, flags=re.MULTILINE))
     schema = json.dumps(ROLES[role].output.model_json_schema())
     assert all(f'"{name}"' in schema for name in described)
@@ -451,7 +460,7 @@ def huge() -> dict[str, BaseModel]:
             "paper": LONG * 9,
             "left_out": (LONG,) * 99,
             "rubric": RUBRIC,
-            "audit": AuditFacts(against=LONG, provenance=(LONG,) * 99, findings=(LONG,) * 99, counts=((LONG, 9),) * 99),
+            "audit": AuditFacts(against=LONG, findings=(LONG,) * 99, counts=((LONG, 9),) * 99),
             "exhibits": tuple(
                 Exhibit(kind=kind, name=LONG, text=LONG, left_out=(LONG,) * 99) for kind in ("task", "code", "log")
             ),
@@ -554,16 +563,18 @@ def test_a_reflection_that_did_not_compile_says_so() -> None:
 @pytest.mark.parametrize("role", ROLES)
 def test_every_input_has_its_place_in_the_prompt(role: str) -> None:
     def text(name: str) -> str:
-        return re.sub(r"{% include '([^']+)' %}", lambda found: text(found[1]), (PROMPTS_FOLDER / name).read_text())
+        path = next(one / name for one in (ROLES[role].folder, PROMPTS_FOLDER) if (one / name).exists())
+        return re.sub(r"{% include '([^']+)' %}", lambda found: text(found[1]), path.read_text())
 
     fields = type(INPUTS[role]).model_fields  # pyright: ignore[reportArgumentType]
     assert [name for name in fields if not re.search(rf"{{[{{%][^}}]*\b{name}\b", text(f"{role}.md"))] == []
 
 
 def test_every_prompt_file_is_a_role_or_a_partial() -> None:
-    names = {path.stem for path in PROMPTS_FOLDER.glob("*.md")}
+    paths = [path for folder in {one.folder for one in ROLES.values()} for path in folder.glob("*.md")]
+    names = {path.stem for path in paths}
     assert {name for name in names if not name.startswith("_")} == set(ROLES)
-    used = set(re.findall(r"include '(_\w+)\.md'", "".join(path.read_text() for path in PROMPTS_FOLDER.glob("*.md"))))
+    used = set(re.findall(r"include '(_\w+)\.md'", "".join(path.read_text() for path in paths)))
     assert {name for name in names if name.startswith("_")} == used
 
 

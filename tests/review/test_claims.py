@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from labwright.models.prompt_renderer import PROMPTS_FOLDER
+from labwright.models.roles.role import PROMPTS_FOLDER
 from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import Claim, compute_claims
 from labwright.record.claims.hypothesis_tests import ReplicateValues, decide_from_runs

@@ -378,7 +378,7 @@ async def test_quotes_are_looked_up_in_the_whole_paper_and_marked(tmp_path: Path
     ("quote", "where"),
     [
         ("values = [0.91, 0.92]  # placeholder", "code"),
-        ("main.py never wrote a file", "audit"),
+        ("0.95 is in no result file", "audit"),
         (QUOTE, "paper"),
         ("Released: every number in the text is bound", "record"),
         ("a line that nobody was shown", ""),
@@ -392,7 +392,7 @@ async def test_what_is_said_of_the_results_is_quoted_from_anything_that_was_show
     assert isinstance(facts, JudgeInputs)
     code = Exhibit(kind="code", name="code", text="values = [0.91, 0.92]  # placeholder\n")
     asked = build_judge_inputs(paper, RUBRIC, facts.facts).model_copy(
-        update={"exhibits": (code,), "audit": AuditFacts(against="a", provenance=("main.py never wrote a file",))}
+        update={"exhibits": (code,), "audit": AuditFacts(against="a", findings=("0.95 is in no result file",))}
     )
     results = {"details": "d", "quote": quote, "answer": "invented"}
     found = build_judgement(

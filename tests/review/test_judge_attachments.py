@@ -1,4 +1,4 @@
-"""What a judge sees beside a paper: code in the order of what ran, folded logs, marks that nothing else can hold."""
+"""What a judge sees beside a paper: code by role of its files, folded logs, marks that nothing else can hold."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def shown(text: str) -> list[str]:
 # --- code -----------------------------------------------------------------------------------------------------------
 
 
-def test_what_ran_comes_first_then_files_by_role_and_what_never_ran_comes_last(tmp_path: Path) -> None:
+def test_files_come_by_role(tmp_path: Path) -> None:
     code = tree(
         tmp_path,
         main_py=MAIN,
@@ -46,23 +46,15 @@ def test_what_ran_comes_first_then_files_by_role_and_what_never_ran_comes_last(t
         plain_py="x = 1\n",
         quick_py=MAIN,
     )
-    found = build_code_exhibit(code, "main.py trains", ran_scripts=["quick.py"]).exhibit
-    assert shown(found.text) == ["quick.py", "evaluate.py", "model.py", "plain.py", "main.py"]
-    assert "quick.py (64 bytes, ran)" in found.text
-    assert shown(build_code_exhibit(code, "main.py trains").exhibit.text)[1] == "main.py", (
-        "nothing is known to have run"
-    )
+    found = build_code_exhibit(code, "main.py trains").exhibit
+    assert shown(found.text) == ["evaluate.py", "main.py", "model.py", "plain.py", "quick.py"]
 
 
-def test_a_short_script_that_ran_is_whole_and_a_long_one_is_cut_and_named(tmp_path: Path) -> None:
-    code = tree(tmp_path, mock_py="a = 1\n" * 950, huge_py="b = 2\n" * 9000, other_py="c = 3\n" * 950)
-    found = build_code_exhibit(code, "", ran_scripts=["mock.py", "huge.py"]).exhibit
-    assert found.text.count("a = 1") == 950 and found.text.count("b = 2") < 1100
-    assert found.text.count("c = 3") < 950 and len(found.text) < 18_000
-    assert found.left_out == (
-        "huge.py: 48000 of 54000 characters in its middle",
-        "other.py: 700 of 5700 characters in its middle",
-    )
+def test_a_short_file_is_whole_and_a_long_one_is_cut_and_named(tmp_path: Path) -> None:
+    code = tree(tmp_path, huge_py="b = 2\n" * 9000, other_py="c = 3\n" * 800)
+    found = build_code_exhibit(code, "").exhibit
+    assert found.text.count("c = 3") == 800 and found.text.count("b = 2") < 900 and len(found.text) < 18_000
+    assert found.left_out == ("huge.py: 49000 of 54000 characters in its middle",)
 
 
 # --- logs -----------------------------------------------------------------------------------------------------------

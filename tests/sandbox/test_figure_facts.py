@@ -112,7 +112,7 @@ def test_what_was_drawn_is_told_with_its_values_and_looks(plt: Any) -> None:
     bars, flat, line = sorted(found.drawn, key=lambda one: one.label)
     assert (line.kind, line.points, line.low, line.high, line.mean, line.first, line.last) == ("line", 5, 0, 4, 2, 0, 4)
     assert (line.colour, line.line, line.marker, line.constant) == ("#0072b2", "--", "o", False)
-    assert flat.constant and flat.interval and found.spread
+    assert flat.constant and flat.interval
     assert (bars.kind, bars.hatch, bars.points, bars.mean) == ("bar", "//", 5, 3)
     assert found.legend_entries == ("plain", "flat", "bars")
     assert found.xticks is not None and found.xticks > 3 and not found.xwords and found.ylimits is not None
@@ -129,9 +129,9 @@ def test_bands_words_scales_and_colour_bars(plt: Any) -> None:
     figure.suptitle("break_through")
     page = page_of(figure)
     one, image = page.axes
-    assert one.drawn[0].interval and one.spread and one.yscale == "log" and one.notes == ("a note",)
+    assert one.drawn[0].interval and one.yscale == "log" and one.notes == ("a note",)
     assert one.xwords and not one.ywords and one.tick_words == ("none", "all_of_it")
-    assert image.drawn[0].kind == "image" and image.drawn[0].constant and image.colourbar
+    assert image.drawn[0].kind == "image" and image.drawn[0].constant
     assert page.scales == ("val_loss",) and page.words == ("break_through",)
 
 

@@ -305,7 +305,7 @@ async def test_one_that_raises_takes_no_other_with_it_and_the_house_style_prints
     assert (single.failure, wide.failure) == (None, None)
     assert [{figure.facts.width_inches for figure in one.figures} for one in (single, wide)] == [{3.25}, {6.75}]
     found = lint_figure_folder(
-        (*single.figures, *wide.figures), studio.folder / "figures", FigureContext("paper", seeds=2, width_inches=6.75)
+        (*single.figures, *wide.figures), studio.folder / "figures", FigureContext(in_paper=True, width_inches=6.75)
     )
     assert {name: list_refusals(one) for name, one in found.items() if list_refusals(one)} == {}
     for one, width in ((single, 3.25), (wide, 6.75)):

@@ -112,16 +112,6 @@ async def test_where_the_first_one_is_killed_the_next_measures_and_the_others_ta
     assert Counter(one[6:] for one in ran)["baseline"] == 2, "the killed one, and one of the others"
 
 
-async def test_a_picture_that_three_nodes_draw_is_looked_at_once(tmp_path: Path) -> None:
-    bench, _ = three_at_once(tmp_path)
-    nodes = await searched(bench)
-    plots = [one.plottings[-1] for one in nodes]
-    assert [len(one.reviews or ()) for one in plots] == [1] * 3 and all(one.looked for one in plots)
-    first, *others = sorted(plots, key=lambda one: len(one.taken))
-    assert len(looks(bench)) == 1 and not first.taken
-    assert [[*one.taken] for one in others] == [["loss.png"]] * 2
-
-
 async def test_in_ticket_order_no_node_waits_for_another(tmp_path: Path) -> None:
     """What a node takes over follows from what its decision may see alone."""
     bench, ran = three_at_once(tmp_path, order="ticket")
@@ -144,7 +134,7 @@ async def test_a_run_that_was_cut_goes_on_and_measures_each_cell_once(tmp_path: 
     ran.clear()
     nodes = await searched(bench)
     assert [one.status for one in nodes] == ["good"] * 3 and len(ran) + committed == len(bench.state.cells) == 4
-    assert len(looks(bench)) == 1 and not bench.state.calls.superseded_answers and not bench.state.calls.changed_prompts
+    assert len(looks(bench)) == 3 and not bench.state.calls.superseded_answers and not bench.state.calls.changed_prompts
     assert fold_events((event, 0.0) for event in _events(bench)).nodes == bench.state.nodes
 
 

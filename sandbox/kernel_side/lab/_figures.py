@@ -91,17 +91,6 @@ def build_fields(series: PlottedSeries) -> dict[str, Any]:
     return facts
 
 
-def has_spread(axes: Any) -> bool:
-    """Whether the plot has a band, error bars, boxes, intervals or points of single runs."""
-    kinds = " ".join(type(collection).__name__ for collection in axes.collections)
-    return (
-        "Poly" in kinds
-        or "LineCollection" in kinds
-        or any(map(_has_error, axes.containers))
-        or any(str(line.get_label()) == "_nolegend_" for line in axes.lines)
-    )
-
-
 def get_legend_label(artist: Any) -> str:
     """Return the label that a legend would show."""
     label = str(artist.get_label() or "")
@@ -359,22 +348,6 @@ def _find_texts_on_panels(items: list[FigureText], panels: list[Any]) -> Iterato
                 yield {"a": item.text, "b": "another panel", "share": round(share, 3)}
 
 
-def compute_covered_share(axes: Any) -> float:
-    """Return the share of drawn data (lines, points of scatters, ends of bars) that lies under a legend."""
-    legends = [one for one in (axes.get_legend(), *axes.get_figure(root=True).legends) if one and one.get_visible()]
-    if not legends:
-        return 0.0
-    drawn = [line.get_path().interpolated(20).vertices for line in axes.lines[:50] if is_in_data(line, axes)]
-    drawn += [artist.get_offsets()[:5000] for artist in axes.collections[:50] if "Path" in type(artist).__name__]
-    ends = [patch.get_window_extent().get_points()[1:] for patch in axes.patches[:200]]
-    points = np.concatenate([axes.transData.transform(np.concatenate([np.zeros((0, 2)), *drawn])), *ends])
-    window = axes.get_window_extent()
-    under = (window.intersection(window, legend.get_window_extent()) for legend in legends)
-    seen = window.count_contains(points)
-    hidden = max((float(box.count_contains(points)) for box in under if box is not None), default=0.0)
-    return hidden / seen if seen else 0.0
-
-
 # --- the facts of a figure --------------------------------------------------------------------------------------------
 
 
@@ -430,7 +403,7 @@ def build_facts(figure: Any, *, tight: bool = False) -> dict[str, Any]:
     outside = [text.get_text() for holder in (figure, *figure.legends) for text in holder.texts]
     fields: dict[str, Any] = {"width_inches": width, "height_inches": height, "dpi": float(figure.dpi)}
     fields |= {
-        "axes": [_build_axes_facts(axes, plots, bars) for axes in plots[:_MAX_PANELS]],
+        "axes": [_build_axes_facts(axes, plots) for axes in plots[:_MAX_PANELS]],
         "words": [_truncate(text) for text in outside if text.strip()][:_MAX_WORDS],
         "scales": [_truncate(axes.get_xlabel() or axes.get_ylabel()) for axes in bars],
     }
@@ -456,7 +429,7 @@ def _is_colourbar(axes: Any) -> bool:
 # --- one axes -------------------------------------------------------------------------------------------------------
 
 
-def _build_axes_facts(axes: Any, plots: list[Any], bars: list[Any]) -> dict[str, Any]:
+def _build_axes_facts(axes: Any, plots: list[Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "title": _truncate(axes.get_title() or axes.get_title(loc="left") or axes.get_title(loc="right")),
         "xlabel": _truncate(_find_label(axes, "x")),
@@ -471,12 +444,12 @@ def _build_axes_facts(axes: Any, plots: list[Any], bars: list[Any]) -> dict[str,
         fields |= {"series": drawn, "labelled_series": labelled}
         fields["legend"] = _has_legend(axes, plots, {line.label for line in series if line.label})
         fields["empty"] = not any(np.isfinite(line.values).any() for line in series)
-        fields |= _build_more_facts(axes, bars) | {"drawn": [build_fields(line) for line in series[:_MAX_SERIES]]}
+        fields |= _build_more_facts(axes) | {"drawn": [build_fields(line) for line in series[:_MAX_SERIES]]}
     return fields
 
 
-def _build_more_facts(axes: Any, bars: list[Any]) -> dict[str, Any]:
-    fields: dict[str, Any] = {"spread": has_spread(axes), "covered": round(compute_covered_share(axes), 3)}
+def _build_more_facts(axes: Any) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
     words: list[str] = []
     if hasattr(axes, "get_zlabel"):
         fields["zlabel"] = _truncate(axes.get_zlabel())
@@ -496,8 +469,6 @@ def _build_more_facts(axes: Any, bars: list[Any]) -> dict[str, Any]:
     return fields | {
         "tick_words": [_truncate(text) for text in words[:_MAX_WORDS]],
         "notes": [_truncate(text) for text in notes[:_MAX_WORDS]],
-        "note_count": len(notes),
-        "colourbar": bool(bars),
         "legend_entries": [_truncate(text.get_text()) for text in legend.get_texts()[:_MAX_WORDS]] if legend else [],
     }
 

@@ -35,7 +35,7 @@ async def draw_final_figures(
     )
     assert [one.failure for one in drawn] == [None] * len(script.figures)
     found = lint_figure_folder(
-        [figure for one in drawn for figure in one.figures], folder / "figures", FigureContext("paper", seeds=2)
+        [figure for one in drawn for figure in one.figures], folder / "figures", FigureContext(in_paper=True)
     )
     refused = {name: list_refusals(one) for name, one in found.items() if list_refusals(one)}
     assert refused == {}, refused

@@ -8,19 +8,33 @@ AblationBench (arXiv 2507.08038), appendix A, for the matching rules; the prompt
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from labwright.models.roles.judge import ShownPaper
-from labwright.models.roles.role import Role, check_each_once
+from labwright.models.roles.role import Role
 from labwright.record.schema.frozen_model import FrozenModel
 
+PROMPTS = Path(__file__).parent
 Words = Annotated[str, Field(min_length=1, max_length=600)]
 Quote = Annotated[str, Field(max_length=600, description="copied word for word; a program looks it up")]
 Action = Literal["REMOVE", "REPLACE", "ADD"]
 MAX_LISTED, MAX_REVIEWS = 40, 12
 """Maximum number of items to match in one question, and of reviews of a paper."""
+
+
+def check_each_once(wanted: Iterable[object], given: Iterable[object], field: str) -> None:
+    """Raise `ValueError` unless `given` is a permutation of `wanted`."""
+    wanted, counts = set(wanted), Counter(given)
+    wrong = [f"{one} is missing" for one in wanted - counts.keys()]
+    wrong += [f"{one} does not belong there" for one in counts.keys() - wanted]
+    wrong += [f"{one} is given {count} times" for one, count in counts.items() if count > 1]
+    if wrong:
+        raise ValueError(f"{field}: {'; '.join(sorted(wrong)[:8])}")
 
 
 class ListedAblation(FrozenModel):
@@ -136,7 +150,12 @@ def _check_paper_ablations(inputs: PaperAblationsInputs, answer: PaperAblations)
 
 
 PAPER_ABLATIONS = Role(
-    "paper_ablations", PaperAblationsInputs, PaperAblations, temperature=0.0, check=_check_paper_ablations
+    "paper_ablations",
+    PaperAblationsInputs,
+    PaperAblations,
+    temperature=0.0,
+    check=_check_paper_ablations,
+    folder=PROMPTS,
 )
 
 
@@ -180,7 +199,7 @@ def _check_ablation_match(inputs: AblationMatchInputs, answer: AblationMatch) ->
 
 
 ABLATION_MATCH = Role(
-    "ablation_match", AblationMatchInputs, AblationMatch, temperature=0.0, check=_check_ablation_match
+    "ablation_match", AblationMatchInputs, AblationMatch, temperature=0.0, check=_check_ablation_match, folder=PROMPTS
 )
 
 
@@ -225,7 +244,12 @@ def _check_review_requests(inputs: ReviewRequestsInputs, answer: ReviewRequests)
 
 
 REVIEW_REQUESTS = Role(
-    "review_requests", ReviewRequestsInputs, ReviewRequests, temperature=0.0, check=_check_review_requests
+    "review_requests",
+    ReviewRequestsInputs,
+    ReviewRequests,
+    temperature=0.0,
+    check=_check_review_requests,
+    folder=PROMPTS,
 )
 
 
@@ -266,4 +290,6 @@ def _check_request_match(inputs: RequestMatchInputs, answer: RequestMatch) -> No
         raise ValueError(f"answers: there is no request {strange[0]!r}, only {', '.join(sorted(known)) or 'none'}")
 
 
-REQUEST_MATCH = Role("request_match", RequestMatchInputs, RequestMatch, temperature=0.0, check=_check_request_match)
+REQUEST_MATCH = Role(
+    "request_match", RequestMatchInputs, RequestMatch, temperature=0.0, check=_check_request_match, folder=PROMPTS
+)
