@@ -8,5 +8,5 @@ ablationbench `scientist missing-ablations`, `bench ablation`, `bench ablation-j
 injection     `python -m labwright.evals.injection`: papers with prompt injection, made by `hostile` (docs/judge.md)
 item_loop     what the benchmarks share: items in processes of their own, options, results
 
-The command line loads this package's commands by name (`agent.cli.commands`); nothing else imports it.
+`commands` declares the commands of this package; the command line loads it by name, and nothing else imports it.
 """

@@ -19,11 +19,11 @@ from pydantic import Field
 from rich.console import Console
 from rich.text import Text
 
-from labwright.agent.cli.commands import Compare
 from labwright.agent.cli.errors import DONE, FAILED, to_terminal
 from labwright.agent.cli.status import read_paper_state
 from labwright.agent.forecast import open_model
 from labwright.agent.settings import compose_settings
+from labwright.evals.commands import Compare
 from labwright.inspector.safe_text import format_dollars, format_duration, to_plain
 from labwright.models.errors import CatalogueError, ModelConfigError, ModelError
 from labwright.models.roles.judge import PREFER, Better, PaperPreference, PreferInputs, RecordFacts, ShownPaper

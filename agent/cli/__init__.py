@@ -8,7 +8,7 @@ import sys
 def main(arguments: list[str] | None = None) -> int:
     """Run a command line and return its exit code. Ctrl-C prints one line on stderr even while modules are loading."""
     try:
-        from labwright.agent.cli.program import run_program  # takes most of a second
+        from labwright.agent.cli.commands import run_program  # takes most of a second
 
         return run_program(arguments)
     except KeyboardInterrupt:

@@ -11,7 +11,6 @@ from pathlib import Path
 from pydantic import ValidationError
 from rich.text import Text
 
-from labwright.agent.cli.commands import BenchAblation
 from labwright.agent.cli.errors import DONE, INTERRUPTED, format_line, print_lines, print_result, print_to_stderr
 from labwright.agent.cli.preflight import check_writable
 from labwright.agent.forecast import check_prices_known, open_budgeted_models
@@ -30,6 +29,7 @@ from labwright.evals.ablationbench.results import PaperResult, check_plans, list
 from labwright.evals.ablationbench.roles import PAPER_ABLATIONS
 from labwright.evals.ablationbench.runner import MODEL_PLANNERS, AblationBenchWork, OpenModels, run_bench
 from labwright.evals.ablationbench.scores import PairedPlannerDifference, compute_paired_difference
+from labwright.evals.commands import BenchAblation
 from labwright.evals.item_loop import JSON_FILE, check_options, parse_names, report_results
 from labwright.models.client import Models
 from labwright.models.offline.paper_judge import CONFIGURE_MODEL_HINT

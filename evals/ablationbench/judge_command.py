@@ -9,7 +9,6 @@ from pathlib import Path
 
 from rich.text import Text
 
-from labwright.agent.cli.commands import BenchAblationJudge
 from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED, format_line, print_result, print_to_stderr
 from labwright.agent.forecast import check_prices_known
 from labwright.agent.settings import Settings, compose_settings
@@ -39,6 +38,7 @@ from labwright.evals.ablationbench.results import find_plan_file, read_stored_ro
 from labwright.evals.ablationbench.roles import PAPER_ABLATIONS
 from labwright.evals.ablationbench.rows import Row
 from labwright.evals.ablationbench.runner import AblationBenchWork, run_bench
+from labwright.evals.commands import BenchAblationJudge
 from labwright.evals.item_loop import JSON_FILE
 from labwright.record.errors import UsageError
 from labwright.record.event_log import EventLog

@@ -15,7 +15,6 @@ from pathlib import Path
 from pydantic import Field
 from rich.text import Text
 
-from labwright.agent.cli.commands import MissingAblations
 from labwright.agent.cli.errors import DONE, check_output, format_line, print_result
 from labwright.agent.cli.judge import NOT_QUOTED, format_removed
 from labwright.agent.cli.status import read_run_state
@@ -43,6 +42,7 @@ from labwright.evals.ablationbench.roles import (
     WantedAblation,
 )
 from labwright.evals.ablationbench.scores import compute_author_score, compute_reviewer_score, find_majority
+from labwright.evals.commands import MissingAblations
 from labwright.inspector.safe_text import format_dollars, to_plain
 from labwright.models.client import Models
 from labwright.models.offline.paper_judge import CONFIGURE_MODEL_HINT

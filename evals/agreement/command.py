@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 
 from rich.text import Text
 
-from labwright.agent.cli.commands import JudgeAgreement
 from labwright.agent.cli.errors import DONE, format_line, print_result
 from labwright.evals.agreement.invented_detection import InventedDetection, measure_detection
 from labwright.evals.agreement.measures import ConfidenceInterval, SealedTestStatistic
@@ -19,6 +18,7 @@ from labwright.evals.agreement.report import (
     draw_agreement,
 )
 from labwright.evals.agreement.scores import ScaleRange
+from labwright.evals.commands import JudgeAgreement
 from labwright.inspector.safe_text import to_plain
 from labwright.record.errors import UsageError
 from labwright.record.table import Table

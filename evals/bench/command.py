@@ -10,7 +10,6 @@ from rich.text import Text
 
 from labwright.agent.campaign import check_budget_share
 from labwright.agent.cli.campaign import build_terms
-from labwright.agent.cli.commands import BenchMlr
 from labwright.agent.cli.errors import DONE, INTERRUPTED, print_lines, print_to_stderr
 from labwright.agent.cli.preflight import check_components, check_disk_space, check_writable
 from labwright.agent.forecast import open_model
@@ -18,6 +17,7 @@ from labwright.agent.settings import Settings, compose_settings
 from labwright.evals.bench.step_makers import compute_task_spent
 from labwright.evals.bench.table import MlrBenchTable, StepTable, build_table, table_to_csv
 from labwright.evals.bench.tasks import STEPS, MlrTasks, StepLine, is_complete, read_lines, read_tasks, save_task_text
+from labwright.evals.commands import BenchMlr
 from labwright.evals.item_loop import check_options, parse_names, report_results, run_items
 from labwright.inspector.safe_text import format_dollars, format_duration, shorten, to_plain
 from labwright.models.roles.judge import JUDGE

@@ -12,11 +12,11 @@ from rich.text import Text
 
 from labwright.agent.campaign import read_last_line, share_options
 from labwright.agent.cli.campaign import build_terms
-from labwright.agent.cli.commands import BenchExp
 from labwright.agent.cli.errors import DONE, INTERRUPTED, format_line, print_lines, print_to_stderr
 from labwright.agent.cli.preflight import check_disk_space, check_isolation, check_writable
 from labwright.agent.forecast import open_model
 from labwright.agent.settings import Settings, compose_settings
+from labwright.evals.commands import BenchExp
 from labwright.evals.expbench.answers import ExpTask, SubmittedAnswer, read_answers, read_tasks
 from labwright.evals.expbench.evaluation import STEPS, Evaluated, JudgedStep, read_kept
 from labwright.evals.expbench.html_page import render_page

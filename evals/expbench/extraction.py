@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from labwright.agent.campaign import to_slug
-from labwright.agent.cli.commands import BenchExpExtract, BenchExpReview
 from labwright.agent.cli.errors import DONE, FINDINGS, format_line, print_lines
 from labwright.agent.cli.preflight import check_disk_space, check_writable
 from labwright.agent.forecast import open_budgeted_models
 from labwright.agent.settings import Settings, compose_settings
+from labwright.evals.commands import BenchExpExtract, BenchExpReview
 from labwright.evals.expbench.answer_judge import find_numbers
 from labwright.evals.expbench.answers import DRAFT_MARK, TASK_FILE_SUFFIX, VARIABLE_GROUPS
 from labwright.evals.expbench.roles import (

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from labwright.agent.cli.commands import BenchReplication
 from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED, format_line, print_lines, print_to_stderr
 from labwright.agent.cli.preflight import check_disk_space, check_isolation, check_writable
 from labwright.agent.forecast import open_budgeted_models
 from labwright.agent.settings import Settings, compose_settings
+from labwright.evals.commands import BenchReplication
 from labwright.evals.item_loop import CSV_FILE, JSON_FILE, parse_names
 from labwright.evals.replication.players import ItemInterrupted, PlayerName, play, read_played
 from labwright.evals.replication.questions import ReplicationQuestion, read_questions, replicate

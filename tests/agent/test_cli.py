@@ -15,10 +15,10 @@ from typer.core import TyperGroup
 
 from labwright.agent.cli import main
 from labwright.agent.cli import run as run_command
-from labwright.agent.cli.commands import app
 from labwright.agent.cli.errors import print_result
 from labwright.agent.cli.options import SETTING_OPTIONS, CliCommand, SettingsCommand
 from labwright.agent.settings import describe_setting
+from labwright.evals.commands import app
 from labwright.record.event_log import EventLog, read_state
 from labwright.record.lock import acquire_lock
 from labwright.record.run_folder import RunFolder

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from labwright.agent.cli.program import run_program
+from labwright.agent.cli.commands import run_program
 from labwright.pdf import reader
 from labwright.pdf.reader import PdfError, isolate_workers, read_pdf, render_page
 from labwright.sandbox.isolation import bubblewrap
