@@ -33,7 +33,7 @@ from labwright.record.events.run_events import (
     ProviderRecovered,
 )
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 
 LOGGER = logging.getLogger(__name__)
 Occasion = Literal["finish", "pause", "failure", "budget"]

@@ -22,12 +22,11 @@ from labwright.record.claims.estimates import GRADES_BEST_FIRST
 from labwright.record.claims.requested_estimates import list_requests
 from labwright.record.errors import UsageError
 from labwright.record.event_log import drop_unreleased_rewrite, parse_events, read_rows
-from labwright.record.llm_calls import EXCHANGES_LIST, read_exchanges
-from labwright.record.manifest import list_recorded_files
-from labwright.record.prompt_store import find_prompt
+from labwright.record.llm_calls import EXCHANGES_LIST, find_prompt, read_exchanges
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import find_macro_uses
+from labwright.record.retention import list_recorded_files
 from labwright.record.run_folder import ResultFolder, RunFolder, hash_file, hash_texts, list_result_folders, read_source
 from labwright.record.schema.data_plan import EvidenceGrade, Measurement
 from labwright.record.schema.nodes import Attempt, CellOutcomeLine, CellRun, Node

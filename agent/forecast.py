@@ -22,8 +22,8 @@ from labwright.models.roles.study_plan import PLAN, REPOSITORY_PLAN
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog, Recorder
 from labwright.record.llm_calls import EXCHANGES_FILE, LLMCallStore
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import Phase
 from labwright.search.settings import RETRY_FACTOR
 from labwright.stages.cost_table import CostRow, CostTable, sum_costs

@@ -28,8 +28,8 @@ from labwright.record.events.paper_events import IdeaProposed, IdeationStarted
 from labwright.record.events.search_events import TaskDone
 from labwright.record.ideation import AvailableResources, FollowedStudy
 from labwright.record.line_store import EVENTS_FILE
+from labwright.record.llm_calls import store_prompt
 from labwright.record.lock import acquire_lock, is_unused
-from labwright.record.prompt_store import store_prompt
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import RunTask

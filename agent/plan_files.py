@@ -20,8 +20,8 @@ from labwright.agent.repository_setup import check_repository_plan
 from labwright.agent.settings import Settings
 from labwright.record.errors import UsageError
 from labwright.record.events.search_events import ProtocolReviewed
+from labwright.record.schema import describe_validation_error
 from labwright.record.schema.data_plan import DataPlan
-from labwright.record.schema.frozen_model import describe_validation_error
 from labwright.record.schema.idea import Idea, ResearchQuestion
 from labwright.record.schema.paper import EditableText, PaperDraft
 from labwright.record.schema.repository import CommandSpace, apply_space

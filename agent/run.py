@@ -34,8 +34,8 @@ from labwright.record.events.paper_events import RewriteStarted
 from labwright.record.events.run_events import RunResumed, RunStarted
 from labwright.record.events.search_events import ProtocolReviewed
 from labwright.record.lock import LOCK_FILE, acquire_lock, is_unused
-from labwright.record.manifest import list_recorded_files
 from labwright.record.reducers.run_state import RunState
+from labwright.record.retention import list_recorded_files
 from labwright.record.run_folder import RunFolder, hash_file, write_file
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.idea import Idea

@@ -31,14 +31,13 @@ from labwright.models.budget import Budget
 from labwright.models.client import ModelClient, Models
 from labwright.models.errors import BudgetSpent, ProviderDown
 from labwright.models.retry import Retry
-from labwright.record import prompt_store
 from labwright.record.campaign import SLOTS_FOLDER, count_campaign_peers
 from labwright.record.claims.hypothesis_tests import UnmeasuredEffectError
 from labwright.record.claims.open_questions import build_earlier_study, keep_study
 from labwright.record.event_log import EventLog
 from labwright.record.events.run_events import ProcessEnded, StudiedLLMsAsked, StudyKept
 from labwright.record.float_compare import parse_whole_number
-from labwright.record.llm_calls import LLMUnavailable, read_exchanges
+from labwright.record.llm_calls import LLMUnavailable, read_exchanges, store_prompt
 from labwright.record.reducers.run_state import RunState
 from labwright.record.retention import delete_unreferenced
 from labwright.record.run_folder import RunFolder, hash_file, write_file
@@ -230,7 +229,7 @@ class RunProcess:
                 time.monotonic,
                 retry=Retry(settings.models, self.log.append, self._compute_seconds_left),
                 budget=budget,
-                keep=partial(prompt_store.store_prompt, self.folder.root),
+                keep=partial(store_prompt, self.folder.root),
             ),
             budget=budget,
             repository=user_repository(settings, self.folder, repository),

@@ -35,7 +35,7 @@ from labwright.models.settings import SHORT_KEYS, ModelSettings, SubjectSettings
 from labwright.record.errors import UsageError
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.idea import ResearchQuestion
 from labwright.record.schema.nodes import GateName
 from labwright.record.yaml_text import describe_yaml_error, load_yaml

@@ -37,7 +37,7 @@ from typing import Any
 
 from labwright.evals.ablatecell import boundary_policy, published_policy
 from labwright.evals.ablatecell.golden import compute_recovery
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.repository import MetricDirection
 from labwright.sandbox.repository.metric import parse_metric, read_metric
 from labwright.search import ablation_bandit

@@ -2,7 +2,7 @@
 
 python -m benchmarks.prompt_sharing RUN [--out FILE]
 
-Reads the prompts that the run stored (`record.prompt_store`). The prefix of a call that any earlier call of the
+Reads the prompts that the run stored (`record.llm_calls`). The prefix of a call that any earlier call of the
 same model had counts as shared, since providers cache such prefixes. Calls made for a search node (its code, plots,
 reviews, verdict) are also counted by node. `differing` names the roles whose `system` part was not the same in all
 calls.
@@ -23,7 +23,7 @@ from pathlib import Path
 
 from labwright.record.event_log import read_events, read_state
 from labwright.record.events.run_events import CallAnswered
-from labwright.record.prompt_store import PromptRecord, find_prompt
+from labwright.record.llm_calls import PromptRecord, find_prompt
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.decisions import ExpandTree

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labwright.record.claims.hypothesis_tests import decide_after_look, decide_hypotheses, is_conclusive
+from labwright.record.estimands import list_swapped_cells
 from labwright.record.event_log import Recorder
 from labwright.record.events.search_events import (
     AttemptExecuted,
@@ -41,7 +42,6 @@ from labwright.record.schema.data_plan import (
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.hypotheses import ClaimForm, Effect, Hypothesis, HypothesisVerdict
 from labwright.record.schema.nodes import Attempt, Cell, CellOutcomeLine, CellRun, Failure, Node, format_node_id
-from labwright.record.swapped_settings import list_swapped_cells
 from labwright.record.tuning_results import list_trial_cells
 from labwright.search.hours import TimeLimits
 from labwright.search.replication import FRESH_SEED_OFFSET, explain_sampling_end, list_look_replicates

@@ -14,7 +14,7 @@ from pydantic import Field
 from scipy.stats import rankdata  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from labwright.evals.intervals import Interval, Proportion, Z, compute_proportion
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 
 SHUFFLES, GRID_POINTS = 10_000, 4001
 """Permutations of the labels; grid points from 0 to 1 that are tried as ends of an interval."""

@@ -13,7 +13,7 @@ from statistics import fmean, stdev
 import numpy as np
 from numpy.typing import NDArray
 
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 
 Floats = NDArray[np.float64]
 Z = 1.959964

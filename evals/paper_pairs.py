@@ -33,8 +33,8 @@ from labwright.record.errors import UsageError
 from labwright.record.event_log import MemoryLog
 from labwright.record.reducers.run_state import RoleUsage, RunState
 from labwright.record.run_folder import RunFolder
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import parse_arm
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.paper import Judgement, PaperDraft, Section
 from labwright.record.table import Table
 from labwright.record.zips import open_run_folder

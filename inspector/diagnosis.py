@@ -17,8 +17,8 @@ from labwright.record.claims.differences import ClaimDifference, compute_differe
 from labwright.record.claims.estimates import compute_validation_claims
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import format_key
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.decisions import CompareNodes, RunTask
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import PHASES, ErrorClass, Failure, Node, NodeKind, NodeStep
 
 TRACEBACK_LINES = 12

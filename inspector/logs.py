@@ -22,8 +22,8 @@ from labwright.inspector.safe_text import format_cached, format_count, format_du
 from labwright.record.events import Event, run_events, search_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.decisions import ExpandTree
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import format_node_id
 from labwright.record.untrusted_files import open_plain_file
 

@@ -22,7 +22,7 @@ from labwright.record.claims.question_results import EXPERIMENT_ARM
 from labwright.record.python_syntax import parse_python
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, list_result_folders
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.nodes import ExecutionResult, Node, format_place_name
 from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE
 

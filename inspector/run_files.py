@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from labwright.inspector.safe_text import to_printable
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import REPORT_FILES, RunFolder, list_result_folders
-from labwright.record.schema.frozen_model import replace_unencodable
+from labwright.record.schema import replace_unencodable
 from labwright.record.schema.nodes import Attempt, Node
 from labwright.record.untrusted_files import open_plain_file
 

@@ -16,18 +16,23 @@ from labwright.inspector.event_text import describe_event, format_command
 from labwright.inspector.findings import format_effect, list_effects, list_findings
 from labwright.inspector.safe_text import format_countdown, shorten, to_plain
 from labwright.inspector.tree import BranchPoint, CellsByNode, StageFacts, list_branch_points, stage_fields
-from labwright.record.cell_status import CellTotals, compute_all_cells, compute_cell_totals
+from labwright.record.cell_status import (
+    CellTotals,
+    PhaseHours,
+    build_hours_table,
+    compute_all_cells,
+    compute_cell_totals,
+)
 from labwright.record.claims.estimates import nodes_ignoring_seed
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.setting_controls import TuningReport, build_tuning_report
 from labwright.record.events import Event
 from labwright.record.events.run_events import CommandReceived
-from labwright.record.hours import PhaseHours, build_hours_table
 from labwright.record.llm_calls import read_exchanges
 from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import Gate, RoleUsage, RunState
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.decisions import Cost, StudiedLLMUsage
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.schema.nodes import SEARCH_KINDS, STUDY_STAGES, Phase, StageName, StudyKind
 from labwright.record.schema.paper import Judgement

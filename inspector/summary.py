@@ -18,7 +18,7 @@ from labwright.record.claims.formatting import count_claim_decimals, count_effec
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.estimands import describe_estimand, find_effect_metric
 from labwright.record.reducers.run_state import RoleUsage, RunState
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.hypotheses import EffectDecision, HypothesisDecision
 from labwright.record.schema.nodes import StudyKind
 from labwright.record.schema.paper import Judgement

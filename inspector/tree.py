@@ -12,8 +12,8 @@ from labwright.record.cell_status import CellCounts, CellStatus, compute_all_cel
 from labwright.record.claims.estimates import compute_node_score, find_winner, nodes_ignoring_seed
 from labwright.record.claims.setting_controls import TuningReport, build_tuning_report
 from labwright.record.reducers.run_state import RunState, sum_usage
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.decisions import CompareNodes
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import (
     SEARCH_KINDS,
     STAGES,

@@ -21,7 +21,7 @@ from labwright.literature.works import (
     split_name,
     strip_tex,
 )
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 
 MAX_LIBRARY_BYTES = 20_000_000
 """Size limit of a .bib file in bytes."""

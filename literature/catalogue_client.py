@@ -37,7 +37,7 @@ from pydantic import Field, ValidationError
 from labwright.literature import CatalogueAnswerError
 from labwright.record.errors import UsageError
 from labwright.record.machine import format_connection_advice
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 
 # Settings of the catalogues: which ones to query, at which address and for how long, and how long to cache answers.
 

@@ -45,7 +45,7 @@ from labwright.literature.works import (
     split_name,
 )
 from labwright.record.float_compare import parse_whole_number
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 
 # Verify entries: title, authors and year must agree with one work in a catalogue. The rules are in docs/ideas.md. One
 # catalogue must agree on title, authors and year; another catalogue may confirm an identifier that the first one

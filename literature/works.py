@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from labwright.literature import CatalogueAnswerError
 from labwright.literature.catalogue_client import CatalogueName
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.paper import PublishedWork
 
 _DOI_PATTERN = re.compile(r"10\.\d{4,9}/[^\s\"<>{}|\\^`]+")

@@ -23,8 +23,8 @@ from labwright.models.client import ModelClient
 from labwright.models.conversation import Conversation, ToolCall, ToolDescription, ToolExchange
 from labwright.models.roles.experiment_code import CODER, CoderInputs, HandIn
 from labwright.record.events.run_events import HAND_IN, ToolUsed
+from labwright.record.schema import describe_validation_error
 from labwright.record.schema.decisions import CallKey
-from labwright.record.schema.frozen_model import describe_validation_error
 
 H = TypeVar("H", bound=HandIn)
 NEAR_BOUND = 0.8

@@ -28,8 +28,8 @@ from labwright.models.settings import ModelSettings
 from labwright.record.event_log import Recorder
 from labwright.record.events.run_events import CostReserved, LimitReached, ReservationReturned
 from labwright.record.reducers.run_state import RunState
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.decisions import CallKey, Cost, RunTask, SearchAction
-from labwright.record.schema.frozen_model import FrozenModel
 
 ROUNDING_TOLERANCE = 1e-9
 CALLS_WITH_RETRIES = 10

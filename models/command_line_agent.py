@@ -39,8 +39,8 @@ from labwright.models.prices import compute_usd, fit_to_window
 from labwright.models.settings import ModelSettings
 from labwright.models.transport import describe_error
 from labwright.record.events.run_events import HAND_IN
+from labwright.record.schema import describe_validation_error, replace_unencodable
 from labwright.record.schema.decisions import TokenUsage
-from labwright.record.schema.frozen_model import describe_validation_error, replace_unencodable
 
 CLI_PREFIX = "cli:"
 _MIN_QUOTA_SECONDS = 60.0

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from pydantic import Field
 
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 
 MAX_NOTE_CHARACTERS = 2000
 

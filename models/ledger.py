@@ -5,7 +5,7 @@ key, the answer is reused. Questions are the same if they agree in all fields ex
 (`models.roles.role.EnvironmentField`): a change in these is recorded, and the answer is kept. A different question
 under the key is a new call, whose answer replaces the old one; both are paid for. Therefore everything that depends on
 an answer can be repeated from the ledger alone. In a run a question is stored before it is sent
-(`record.prompt_store`); if that fails, nothing is asked and nothing is billed.
+(`record.llm_calls`); if that fails, nothing is asked and nothing is billed.
 
 Limits: a kill between a provider's answer and its commit loses that answer, and the call is made again.
 """
@@ -29,7 +29,7 @@ from labwright.record.events.run_events import CallAnswered, PromptChanged
 from labwright.record.schema.decisions import CallKey
 
 KeepPrompt = Callable[[str], None]
-"""Stores the text of a question, e.g. in `record.prompt_store`. Raises `RecordError`."""
+"""Stores the text of a question, e.g. in `record.llm_calls`. Raises `RecordError`."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def build_schema(answer: type[BaseModel]) -> dict[str, Any]:
 
 
 def format_request(request: ModelRequest, model_label: str) -> str:
-    """Return the question that a model gets, as one JSON document; `record.prompt_store.PromptRecord` reads it.
+    """Return the question that a model gets, as one JSON document; `record.llm_calls.PromptRecord` reads it.
 
     Limits (time, tokens, retries) and addresses are not included, since they may change when a run is resumed. Of a
     conversation, only what is new in this step is included, and the hash of all that came before.

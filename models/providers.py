@@ -80,8 +80,8 @@ from labwright.models.transport import (
     describe_error,
 )
 from labwright.record.machine import format_connection_advice
+from labwright.record.schema import replace_unencodable
 from labwright.record.schema.decisions import TokenUsage
-from labwright.record.schema.frozen_model import replace_unencodable
 
 LOG = logging.getLogger(__name__)
 _MODES: tuple[Mode, ...] = ("tool", "native", "prompted")

@@ -26,8 +26,8 @@ from labwright.models.backend import ModelRequest, Reply, SingleModelBackend
 from labwright.models.errors import ModelConfigError, ModelOutputInvalid
 from labwright.record.events import Event
 from labwright.record.events.run_events import CallAnswered
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.decisions import TokenUsage
-from labwright.record.schema.frozen_model import FrozenModel
 
 REPLAY_PREFIX = "replay:"
 

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 from labwright.models.errors import ModelConfigError
 from labwright.models.roles import ROLES, VISION
 from labwright.models.roles.role import AnyRole
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 
 # Parse model names into the address to open (reporting all errors in it) and the model's family.
 

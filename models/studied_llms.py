@@ -32,8 +32,8 @@ from labwright.models.providers import MAX_MODEL_NAME_CHARACTERS, open_model
 from labwright.models.settings import MAX_RETRY_WAIT_SECONDS, RETRY_WAIT_SECONDS, SubjectSettings, locate_model
 from labwright.models.transport import UNREADABLE_RESPONSE_ERRORS, Sleep, describe_error, find_redirect, is_transient
 from labwright.record.llm_calls import LLMBudgetSpent, LLMCallStore, LLMQuestionRefused, LLMUnavailable
+from labwright.record.schema import replace_unencodable
 from labwright.record.schema.decisions import Cost, LLMExchange, LLMQuestion
-from labwright.record.schema.frozen_model import replace_unencodable
 
 
 def check_subjects(subjects: Mapping[str, SubjectSettings], caps: BudgetSettings) -> None:

@@ -31,7 +31,7 @@ from labwright.models.errors import (
     QuotaSpent,
 )
 from labwright.models.settings import MAX_RETRY_WAIT_SECONDS, RETRY_WAIT_SECONDS, ModelSettings
-from labwright.record.schema.frozen_model import replace_unencodable
+from labwright.record.schema import replace_unencodable
 
 LOG = logging.getLogger(__name__)
 Mode = Literal["tool", "native", "prompted"]

@@ -14,9 +14,9 @@ from labwright.record.baseline_check import Ablation, Surprise
 from labwright.record.claims.estimates import compute_paper_claims, find_replicates
 from labwright.record.estimands import list_main_arms
 from labwright.record.reducers.run_state import RunState
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import Arm, DataPlan
 from labwright.record.schema.decisions import ExpandTree
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import Node
 from labwright.record.schema.paper import AddendumItem
 

@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from labwright.record.errors import UsageError
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.repository import BaselineVerdict, ExpectedResult
 
 DEFAULT_RELATIVE_TOLERANCE = 0.05

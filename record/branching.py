@@ -28,9 +28,9 @@ from labwright.record.events.run_events import RunBranched
 from labwright.record.events.search_events import DecisionMade, NodeJudged, StageWinnerChosen
 from labwright.record.line_store import LogRow, RecordError
 from labwright.record.llm_calls import copy_exchanges
-from labwright.record.manifest import list_recorded_files
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState, describe_nodes
+from labwright.record.retention import list_recorded_files
 from labwright.record.run_folder import RunFolder, hash_file, hash_texts, read_source
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.nodes import STAGES

@@ -25,7 +25,7 @@ from labwright.record.estimands import find_hypothesis_faults
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.reducers.run_state import MARK_PREFIX, RunState, describe_nodes
 from labwright.record.run_folder import RunFolder, write_file
-from labwright.record.schema.frozen_model import replace_unencodable
+from labwright.record.schema import replace_unencodable
 from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Node, StageName
 from labwright.record.untrusted_files import open_plain_file
 

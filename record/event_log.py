@@ -35,7 +35,7 @@ from labwright.record.line_store import (
 )
 from labwright.record.reducers.event_fold import apply_event, fold_events
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.frozen_model import replace_unencodable
+from labwright.record.schema import replace_unencodable
 
 # Read the log of a study: completely, or the events added since the last read. Readers take no lock and never block
 # the writer. A replaced log is recognised by its file identity, by being shorter, or by a different last line.

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from labwright.record.machine import ComputeRate
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.idea import Idea
 
 

@@ -32,7 +32,7 @@ from pydantic import ValidationError
 
 from labwright.record.errors import UsageError
 from labwright.record.line_store import RecordError
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 
 LOCK_FILE = "lock"
 HEARTBEAT_SECONDS = 15.0

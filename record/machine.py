@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, MutableMapping
 
 from pydantic import Field
 
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 
 
 class Machine(FrozenModel):

@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeVar, cast
 from pydantic import Field, ValidationError
 
 from labwright.record.float_compare import parse_whole_number
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import DataPlan
-from labwright.record.schema.frozen_model import FrozenModel
 
 FIELD_PATH_PATTERN = re.compile(r"[a-z_]+(?:\[[^\[\]]+\]|\.[a-z_]+)*")
 P = TypeVar("P", bound=DataPlan)

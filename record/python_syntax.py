@@ -14,7 +14,7 @@ import threading
 from contextlib import suppress
 from typing import Any, cast
 
-from labwright.record.schema.frozen_model import Scalar, replace_unencodable
+from labwright.record.schema import Scalar, replace_unencodable
 
 _NUMBERS_PATTERN = re.compile(r"[\s\d.,:;+-]*\d[\s\d.,:;+%e-]*")
 _MAX_EXPRESSION_DEPTH = 150

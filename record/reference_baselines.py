@@ -15,6 +15,7 @@ from typing import Any
 from labwright.record.cell_status import compute_node_cells
 from labwright.record.claims.estimates import Claim, compute_claims, compute_paper_claims
 from labwright.record.reducers.run_state import RunState
+from labwright.record.schema import FrozenModel, Scalar
 from labwright.record.schema.data_plan import (
     DatasetFacts,
     Hyperparameter,
@@ -26,7 +27,6 @@ from labwright.record.schema.data_plan import (
     select_active,
 )
 from labwright.record.schema.decisions import ExpandTree
-from labwright.record.schema.frozen_model import FrozenModel, Scalar
 from labwright.record.schema.nodes import Cell, Node
 
 TRIVIAL_ARM, OFF_THE_SHELF_ARM = "trivial", "off-the-shelf"

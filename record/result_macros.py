@@ -18,7 +18,7 @@ from dataclasses import InitVar, dataclass
 from hashlib import sha256
 from typing import Literal, NamedTuple, cast
 
-from labwright.record.schema.frozen_model import Scalar
+from labwright.record.schema import Scalar
 
 # Number words and ratios in words, which may appear in a paper only if the program prints them. `review.evidence`
 # scans a paper's text for them; a string from code that contains one is not printed (`record.result_macros`).

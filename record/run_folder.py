@@ -62,7 +62,7 @@ class RunFolder:
     templates = _RelativePath("templates")
     """The run's own copies of paper templates, each named by its hash."""
     prompts = _RelativePath("prompts")
-    """Model prompts, each named by its hash (`record.prompt_store`)."""
+    """Model prompts, each named by its hash (`record.llm_calls`)."""
     cache = _RelativePath("cache")
     drawn_figures = _RelativePath("paper", "figures")
     """The figures of the paper's first version."""

@@ -15,8 +15,8 @@ from pathlib import PurePosixPath
 from pydantic import Field
 
 from labwright.record.python_syntax import collect_constants, collect_defaults
+from labwright.record.schema import FrozenModel, Scalar, replace_unencodable
 from labwright.record.schema.data_plan import Arm
-from labwright.record.schema.frozen_model import FrozenModel, Scalar, replace_unencodable
 from labwright.record.schema.nodes import Cell
 from labwright.record.schema.repository import RepositoryCommand
 

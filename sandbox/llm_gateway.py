@@ -26,9 +26,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from labwright.record.float_compare import parse_whole_number
 from labwright.record.llm_calls import EXCHANGES_LIST, LLMBudgetSpent, LLMQuestionRefused
+from labwright.record.schema import replace_unencodable
 from labwright.record.schema.data_plan import EvidenceGrade
 from labwright.record.schema.decisions import LLMExchange, LLMQuestion
-from labwright.record.schema.frozen_model import replace_unencodable
 from labwright.record.untrusted_files import open_regular, raise_read_errors_as, remove_path, write_file
 from labwright.sandbox.job import SubmissionRefused
 from labwright.sandbox.scoring import (

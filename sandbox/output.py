@@ -15,7 +15,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from labwright.record.schema.frozen_model import replace_unencodable
+from labwright.record.schema import replace_unencodable
 from labwright.record.schema.nodes import ErrorClass, Failure
 
 MAX_KEPT_CHARS = 200_000

@@ -20,8 +20,8 @@ from typing import Any, cast
 import numpy as np
 
 from labwright.record.internal_errors import build_internal_failure, is_machine_error
+from labwright.record.schema import replace_unencodable
 from labwright.record.schema.data_plan import EvidenceGrade, Measurement
-from labwright.record.schema.frozen_model import replace_unencodable
 from labwright.record.schema.nodes import Cell, Failure, TrainingCounts
 from labwright.record.schema.paper import Figure, FigureFacts
 from labwright.record.untrusted_files import (

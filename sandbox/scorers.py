@@ -25,8 +25,8 @@ from typing import Any, cast
 import numpy as np
 
 from labwright.record.python_syntax import parse_python
+from labwright.record.schema import replace_unencodable
 from labwright.record.schema.data_plan import FrozenScorer, Measurement, MetricSpec, Split
-from labwright.record.schema.frozen_model import replace_unencodable
 from labwright.record.untrusted_files import (
     MAX_FILE_BYTES,
     MAX_LINE_BYTES,

@@ -31,13 +31,13 @@ from labwright.record.estimands import (
     list_cells_read,
     list_main_arms,
     list_registered_cells,
+    list_swapped_cells,
 )
 from labwright.record.reducers.run_state import RunState
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import DataPlan, OmittedCells, TuningPlan, parse_arm
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import Effect
 from labwright.record.schema.nodes import Node
-from labwright.record.swapped_settings import list_swapped_cells
 from labwright.record.tuning_results import list_trial_cells
 
 CONFIRMATION_SHARE = 0.6

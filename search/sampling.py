@@ -18,11 +18,10 @@ from statistics import median
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from labwright.record.schema import Scalar
 from labwright.record.schema.data_plan import DataPlan, Hyperparameter, HyperparameterSetting, Trial, select_active
-from labwright.record.schema.frozen_model import Scalar
 from labwright.record.schema.nodes import TrialResult
-from labwright.record.search_space import list_settings
-from labwright.record.tuning_results import compute_scores
+from labwright.record.tuning_results import compute_scores, list_settings
 from labwright.search.stage_snapshot import StageSnapshot
 
 BATCH_SIZE = 4

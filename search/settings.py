@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.nodes import StageName
 
 RETRY_FACTOR = 1.5

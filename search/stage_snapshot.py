@@ -41,13 +41,13 @@ from labwright.record.schema.nodes import (
     TrialResult,
     format_node_id,
 )
-from labwright.record.search_space import widen_space
 from labwright.record.tuning_results import (
     TrialStudies,
     TuningEffort,
     collect_trial_results,
     compute_efforts,
     group_studies,
+    widen_space,
 )
 from labwright.search.settings import FAILED_REPAIRS, SearchSettings
 from labwright.search.shared_failures import SharedFailures, has_same_failure

@@ -21,15 +21,16 @@ from labwright.record.reference_baselines import (
 from labwright.record.schema.data_plan import DataPlan, Hyperparameter, HyperparameterSetting, Trial
 from labwright.record.schema.decisions import ExpandTree, WidenDimension
 from labwright.record.schema.nodes import Node, NodeKind, TrialResult
-from labwright.record.search_space import find_edges, list_settings
 from labwright.record.tuning_results import (
     MAX_EQUAL_RATIO,
     MIN_TRIALS_FOR_TREND,
     compute_study_cost,
     find_best,
     find_decisive_gain,
+    find_edges,
     find_tuned_study,
     is_still_gaining,
+    list_settings,
     rank_trials,
     select_full_trials,
 )

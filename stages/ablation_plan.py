@@ -18,10 +18,9 @@ from collections.abc import Collection, Sequence
 from labwright.models.client import ModelClient
 from labwright.models.roles.study_plan import ABLATION_PLAN, AblationPlan, AblationPlanInputs, RiskTested
 from labwright.record.baseline_check import Ablation, Surprise, is_same_ablation
-from labwright.record.estimands import list_main_arms
+from labwright.record.estimands import find_swapped_arms, list_main_arms
 from labwright.record.events.search_events import AblationsPlanned, DecisionMade
 from labwright.record.schema.data_plan import DataPlan
-from labwright.record.swapped_settings import find_swapped_arms
 from labwright.search.stage_snapshot import build_snapshot
 from labwright.stages.prompt_inputs import (
     build_node_brief,

@@ -33,8 +33,8 @@ from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.idea import Idea, ResearchQuestion
 from labwright.record.schema.nodes import Failure, GateName, NodeStep
 from labwright.record.schema.repository import CommandSpace, ExpectedResult
-from labwright.record.search_space import build_effective_plan
 from labwright.record.source_tree import RepositoryProgram
+from labwright.record.tuning_results import build_effective_plan
 from labwright.sandbox.datasets import DatasetSources, build_registry
 from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.isolation.bubblewrap import KERNEL_SIDE

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 
 MAX_PLAN_CALLS = 3
 """Maximum number of planner calls until a data plan has no faults."""

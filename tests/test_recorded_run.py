@@ -21,7 +21,7 @@ from labwright.inspector.web.page_renderer import TABS
 from labwright.models.replay import open_replay
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.event_log import read_state
-from labwright.record.prompt_store import find_prompt
+from labwright.record.llm_calls import find_prompt
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import hash_file
 from labwright.record.schema.nodes import STAGES

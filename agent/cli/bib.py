@@ -17,7 +17,7 @@ from labwright.literature.lookup import CheckedLibrary, open_literature
 from labwright.literature.paper_folder import read_papers
 from labwright.record.errors import UsageError
 from labwright.record.run_folder import write_file
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.table import Table
 
 

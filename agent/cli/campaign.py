@@ -65,7 +65,7 @@ from labwright.record.event_log import RecordError, is_run, read_state
 from labwright.record.lock import RunLockedError, acquire_lock, find_owner
 from labwright.record.reducers.run_state import RoleUsage, RunState
 from labwright.record.run_folder import write_file
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.table import Table
 

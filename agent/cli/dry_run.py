@@ -44,8 +44,8 @@ from labwright.record.events.run_events import RunStarted
 from labwright.record.events.search_events import ProtocolReviewed
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, write_file
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, HubItem
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import InstalledPackages
 from labwright.sandbox.executor import LocalExecutor

@@ -23,8 +23,8 @@ from labwright.agent.forecast import check_studied_llms, open_studied_llms
 from labwright.agent.settings import Settings, compose_settings, parse_duration
 from labwright.inspector.safe_text import format_duration, to_plain
 from labwright.record.errors import UsageError
+from labwright.record.schema import Scalar
 from labwright.record.schema.data_plan import DatasetFacts
-from labwright.record.schema.frozen_model import Scalar
 from labwright.record.schema.nodes import Cell
 from labwright.record.table import Table
 from labwright.sandbox.data.tables import ColumnReading

@@ -21,8 +21,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import HyperparameterSetting
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import Cell
 from labwright.sandbox.exec_file import run_file
 from labwright.sandbox.gpus import GpuDevice, open_gpu_leases, read_cuda_visible_devices

@@ -26,7 +26,7 @@ from labwright.models.retry import open_backend
 from labwright.models.roles.figures import VISION
 from labwright.models.roles.study_plan import PLAN
 from labwright.models.settings import ModelSettings
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 
 ANSWER_LIMIT_SECONDS = 90.0
 """Seconds for one request, including retries."""

@@ -13,6 +13,7 @@ import yaml
 from pydantic import Field
 
 from benchmarks.sets import read_set
+from labwright.record.schema import FrozenModel, Scalar
 from labwright.record.schema.data_plan import (
     Arm,
     DataPlan,
@@ -23,7 +24,6 @@ from labwright.record.schema.data_plan import (
     MetricSpec,
     TuningPlan,
 )
-from labwright.record.schema.frozen_model import FrozenModel, Scalar
 
 HOME = Path(__file__).parent
 SWEEPS, POINTS = 4, 200

@@ -39,7 +39,7 @@ from labwright.record.errors import UsageError
 from labwright.record.event_log import EventLog, Recorder
 from labwright.record.lock import acquire_lock
 from labwright.record.run_folder import write_file
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.table import Table
 
 # Compare planners of ablations paper by paper, from the results of finished benchmarks.

@@ -20,7 +20,7 @@ from labwright.evals.ablationbench.data import LabelledPlan, Task
 from labwright.evals.ablationbench.rows import Row
 from labwright.evals.ablationbench.scores import find_majority
 from labwright.evals.intervals import SEED, percentile_interval, resample_sums
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 
 MAJORITY = "majority"
 

@@ -51,7 +51,7 @@ from labwright.record.errors import UsageError
 from labwright.record.event_log import MemoryLog, RecordError, is_run
 from labwright.record.reducers.run_state import RoleUsage, sum_usage
 from labwright.record.run_folder import RunFolder, write_file
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.paper import RemovedPassage
 from labwright.record.table import Table
 from labwright.record.zips import open_run_folder

@@ -29,7 +29,7 @@ from labwright.evals.ablationbench.scores import (
 from labwright.evals.intervals import MeanWithInterval, compute_mean
 from labwright.inspector.safe_text import format_dollars, format_duration, to_plain
 from labwright.record.reducers.run_state import RoleUsage, sum_usage
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.table import Table
 
 # Tables of an ablation benchmark: one row per paper, means with intervals, judges, controls, costs. Papers that are

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from labwright.models.roles.judge import ShownPaper
 from labwright.record.baseline_check import Ablation, is_same_ablation
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.paper import RemovedPassage
 from labwright.review.judge import Paper, PaperError, guard_paper, read_paper
 from labwright.review.judge.paper_reader import PaperSection, make_excerpt, split_numbered_text

@@ -30,7 +30,7 @@ from labwright.evals.ablationbench.roles import (
 from labwright.models.client import ModelClient
 from labwright.models.roles.judge import ShownPaper
 from labwright.record.reducers.run_state import RoleUsage
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.review.judge.paper_reader import quote_is_in, squeeze
 
 

@@ -14,7 +14,7 @@ from labwright.evals.ablationbench.plan_judge import PlanMatch, PlanVerdict
 from labwright.evals.ablationbench.rows import find_requested_entries, parse_pairs
 from labwright.record.errors import UsageError
 from labwright.record.reducers.run_state import RoleUsage
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 
 PlanSource = Literal["plan", "gold", "other", "headings"]
 CONTROLS: tuple[PlanSource, ...] = ("gold", "other", "headings")

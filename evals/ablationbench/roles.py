@@ -17,7 +17,7 @@ from pydantic import Field
 
 from labwright.models.roles.judge import ShownPaper
 from labwright.models.roles.role import Role
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 
 PROMPTS = Path(__file__).parent
 Words = Annotated[str, Field(min_length=1, max_length=600)]

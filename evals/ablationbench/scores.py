@@ -16,7 +16,7 @@ from pydantic import Field
 from labwright.evals.ablationbench.rows import Pairs
 from labwright.evals.intervals import MeanWithInterval, compute_mean
 from labwright.record.claims.estimates import compute_p_value
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 
 K_AUTHOR, K_REVIEWER = 5, 2
 NO_GOLD, NO_REQUEST = "no gold ablation", "no suggestion in the reviews"

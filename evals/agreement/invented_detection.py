@@ -25,7 +25,7 @@ from labwright.evals.agreement.scores import (
     read_table,
 )
 from labwright.evals.detection import Detection, compute_detection
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 
 NAME_COLUMN, RESULTS_COLUMN = "name", "results"
 SUSPICION = {"measured": 0.0, "cannot_tell": 1.0, "invented": 2.0}

@@ -35,7 +35,7 @@ from labwright.evals.agreement.scores import (
     read_judge,
     select_compared,
 )
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 
 SEED = 0
 

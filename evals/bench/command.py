@@ -23,7 +23,7 @@ from labwright.inspector.safe_text import format_dollars, format_duration, short
 from labwright.models.roles.judge import JUDGE
 from labwright.record.campaign import CampaignTerms
 from labwright.record.run_folder import write_file
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.table import Table
 
 MODELS_FILE = "models.json"

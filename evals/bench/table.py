@@ -15,7 +15,7 @@ from labwright.evals.bench.tasks import STEPS, StepLine, StepName
 from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import Claim, compute_paper_claims, find_ablation_nodes, find_winner
 from labwright.record.reducers.run_state import RoleUsage, RunState, sum_usage
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.table import Table
 
 

@@ -24,7 +24,7 @@ from labwright.record.event_log import RecordError
 from labwright.record.lock import RunLockedError
 from labwright.record.reducers.run_state import RoleUsage
 from labwright.record.run_folder import write_file
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.paper import Judgement
 from labwright.review.evidence.tex_runner import TexError
 from labwright.review.judge import JudgeError

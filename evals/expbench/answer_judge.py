@@ -27,7 +27,7 @@ from labwright.evals.expbench.roles import (
 )
 from labwright.evals.expbench.scores import parse_conclusion_score
 from labwright.models.client import ModelClient
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.review.judge.paper_reader import squeeze
 
 # Check whether measurements support a conclusion: every number must be found or derivable, every direction as

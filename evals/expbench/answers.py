@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 from pydantic import Field, ValidationError
 
 from labwright.record.errors import UsageError
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.untrusted_files import write_file
 
 # Tasks of EXP-Bench as published, with their quirks: `ID/ID_complete_final.json`, a task is ID/index. The same folder

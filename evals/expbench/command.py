@@ -29,7 +29,7 @@ from labwright.inspector.safe_text import shorten, to_plain
 from labwright.record.campaign import CampaignEntry, RunAllowance, RunEnded
 from labwright.record.errors import UsageError
 from labwright.record.run_folder import write_file
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.table import Table
 from labwright.sandbox.gpus import open_gpu_leases, read_cuda_visible_devices
 

@@ -33,7 +33,7 @@ from labwright.evals.expbench.result_files import (
 from labwright.evals.expbench.scores import ItemCounts, JudgedAnswer
 from labwright.evals.expbench.violations import InvalidTask, copy_masked, decide, find_facts
 from labwright.record.run_folder import write_file
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.sandbox.job import SandboxError
 from labwright.sandbox.repository.git_mirror import GitMirror
 from labwright.sandbox.settings import SandboxSettings

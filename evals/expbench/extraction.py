@@ -40,8 +40,8 @@ from labwright.models.roles.repository import ShownFile
 from labwright.record.errors import UsageError
 from labwright.record.event_log import EventLog
 from labwright.record.float_compare import parse_whole_number
+from labwright.record.llm_calls import store_prompt
 from labwright.record.lock import acquire_lock
-from labwright.record.prompt_store import store_prompt
 from labwright.record.run_folder import write_file
 from labwright.record.schema.decisions import RunTask
 from labwright.review.judge import guard_paper, read_paper

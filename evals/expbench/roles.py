@@ -16,7 +16,7 @@ from labwright.models.roles.judge import ShownPaper
 from labwright.models.roles.questions import AuthorAnswer, RepositoryInputs
 from labwright.models.roles.repository import ShownFile
 from labwright.models.roles.role import Role
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.idea import ExperimentVariable
 
 PROMPTS = Path(__file__).parent

@@ -11,7 +11,7 @@ from labwright.evals.expbench import scores as scoring
 from labwright.evals.expbench.answers import ExpTask
 from labwright.evals.expbench.evaluation import STEPS, Evaluated
 from labwright.evals.intervals import wilson_interval
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.table import Table
 
 SHARE_SCORES = frozenset(scoring.SCORE_NAMES) - {"D", "I"}

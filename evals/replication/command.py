@@ -32,8 +32,8 @@ from labwright.models.errors import ModelConfigError, ModelError
 from labwright.record.errors import UsageError
 from labwright.record.event_log import EventLog
 from labwright.record.line_store import EVENTS_FILE
+from labwright.record.llm_calls import store_prompt
 from labwright.record.lock import acquire_lock
-from labwright.record.prompt_store import store_prompt
 from labwright.record.run_folder import write_file
 from labwright.record.schema.decisions import RunTask
 from labwright.sandbox.job import SandboxError

@@ -32,12 +32,12 @@ from labwright.models.author import Author, AuthorLimits
 from labwright.models.roles.experiment_code import AuthorTask, CoderFact, CoderInputs, HandIn
 from labwright.record.event_log import EventLog, read_state
 from labwright.record.line_store import EVENTS_FILE
+from labwright.record.llm_calls import store_prompt
 from labwright.record.lock import acquire_lock
-from labwright.record.prompt_store import store_prompt
 from labwright.record.reducers.run_state import RoleUsage
 from labwright.record.run_folder import write_file
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.decisions import RunTask
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome
 from labwright.sandbox.repository.environment import build_environment

@@ -30,7 +30,7 @@ from labwright.agent.plan_files import parse_question
 from labwright.record.claims.differences import estimate_mean
 from labwright.record.errors import UsageError
 from labwright.record.run_folder import write_file
-from labwright.record.schema.frozen_model import FrozenModel, describe_validation_error
+from labwright.record.schema import FrozenModel, describe_validation_error
 from labwright.record.schema.idea import ResearchQuestion
 
 REPLICATE_SECONDS = 120.0

@@ -21,8 +21,8 @@ from labwright.models.roles.claim_reader import (
     PrintedSentence,
     VocabularyName,
 )
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.claims import ReadClaim, ReadSentence
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.table import Table
 
 

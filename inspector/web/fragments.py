@@ -41,7 +41,7 @@ from labwright.record.claims.estimates import (
 )
 from labwright.record.claims.setting_controls import TuningReport
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.nodes import STAGES, StageName, StageSummary
 
 T = TypeVar("T")

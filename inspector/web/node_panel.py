@@ -19,9 +19,9 @@ from labwright.inspector.web.forms import AvailableActions, list_actions
 from labwright.inspector.web.run_cache import CachedRun
 from labwright.record.cell_status import CellCounts, CellStatus, compute_node_cells, count_cells
 from labwright.record.events.run_events import CallAnswered
-from labwright.record.manifest import list_recorded_files
-from labwright.record.prompt_store import find_prompt
+from labwright.record.llm_calls import find_prompt
 from labwright.record.reducers.run_state import RunState
+from labwright.record.retention import list_recorded_files
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import DataPlan, Measurement
 from labwright.record.schema.decisions import CompareNodes, ExpandTree, RunTask

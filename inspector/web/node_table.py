@@ -13,8 +13,8 @@ from labwright.inspector.web.charts import baseline_gap
 from labwright.inspector.web.run_cache import CachedRun
 from labwright.record.cell_status import CellStatus, CellStatusKind
 from labwright.record.reducers.run_state import RunState
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.table import Table
 
 MAX_ROWS: Final = 2000

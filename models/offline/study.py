@@ -13,8 +13,8 @@ from pydantic import Field
 from labwright.models.errors import CatalogueError
 from labwright.models.roles.experiment_code import StudyInputs
 from labwright.record.baseline_check import AblationAction
+from labwright.record.schema import FrozenModel, Scalar
 from labwright.record.schema.data_plan import DataPlan
-from labwright.record.schema.frozen_model import FrozenModel, Scalar
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import ErrorClass
 

@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import Field
 
 from labwright.models.roles.role import Role
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.claims import ComparedSentence, ReadSentence
 from labwright.record.schema.data_plan import ArmRole
-from labwright.record.schema.frozen_model import FrozenModel
 
 
 class VocabularyName(FrozenModel):

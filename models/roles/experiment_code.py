@@ -17,9 +17,9 @@ from labwright.record.estimands import list_main_arms
 from labwright.record.events.run_events import AUTHOR_ROLE
 from labwright.record.machine import ComputeRate
 from labwright.record.python_syntax import collect_attributes, collect_constants, collect_reads
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, Measurement
 from labwright.record.schema.earlier_study import EarlierStudy
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import (
     Attempt,

@@ -9,8 +9,8 @@ from pydantic import Field
 from labwright.models.roles.experiment_code import StudyInputs, Tables
 from labwright.models.roles.node_assessment import Statistic
 from labwright.models.roles.role import TYPICAL_IMAGE_TOKENS, Role
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import DataPlan, Measurement
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.paper import FigureFacts, FigurePlacement, FigureReview, PaperFigureReview
 from labwright.record.source_tree import PLOTS_FILE, SourceTreeError, TextReplacement, check_source, replace_text
 

@@ -22,8 +22,8 @@ from labwright.record.ideation import (
     LiteratureSearch,
     ResourceEstimate,
 )
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.earlier_study import EarlierStudy
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.idea import Idea
 
 MAX_QUERIES = 4

@@ -19,7 +19,7 @@ from pydantic import Field, create_model, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from labwright.models.roles.role import Role
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.paper import AuditFacts, ResultsOriginAnswer
 
 ExhibitKind = Literal["task", "code", "log", "results"]

@@ -14,8 +14,8 @@ from labwright.models.roles.experiment_code import NodeBrief, NodeLine, Required
 from labwright.models.roles.role import Role
 from labwright.record.baseline_check import Ablation
 from labwright.record.claims.differences import ClaimDifference
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import Arm, Measurement, MetricSpec
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.schema.nodes import Attempt, BranchStep, CodeDoubt, NodeKind, NodeVerdict, StageName
 from labwright.record.schema.paper import FigureReview

@@ -11,7 +11,7 @@ from labwright.models.roles.paper_writing import ClaimLine, EstimateLine, Explor
 from labwright.models.roles.role import Role
 from labwright.models.roles.study_plan import MissingAblationsInputs
 from labwright.record.baseline_check import Ablation
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.paper import (
     CitationSearch,

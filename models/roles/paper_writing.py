@@ -8,7 +8,7 @@ from pydantic import Field
 
 from labwright.models.roles.experiment_code import StudyInputs
 from labwright.models.roles.role import Role
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.hypotheses import EffectDirection, HypothesisVerdict
 from labwright.record.schema.paper import EstimateRequest, FinalFigure, Section
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from labwright.models.roles.experiment_code import AuthorTask, CoderInputs, HandIn
 from labwright.models.roles.repository import ShownFile, Word
 from labwright.models.roles.role import Role
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.idea import ExperimentDesign, ResearchQuestion
 
 

@@ -14,7 +14,7 @@ from labwright.models.roles.experiment_code import (
     check_added_arms,
     list_added_arms,
 )
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.repository import MetricDirection, RepositoryEdit
 from labwright.record.source_tree import SourceEdit, WholeFile
 

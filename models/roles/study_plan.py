@@ -17,9 +17,9 @@ from labwright.models.roles.role import EnvironmentField, Role
 from labwright.record.ablation_results import AblationResult
 from labwright.record.baseline_check import Ablation, Surprise
 from labwright.record.plan_edits import PlanEdit, apply_plan_edits, read_field_path
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import Arm, DataPlan, Factor, HubItem, Hyperparameter, Level, ResourceNeeds
 from labwright.record.schema.earlier_study import EarlierStudy
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import FindingAnswer, ProtocolFinding, ReviewedFinding, UnresolvedFinding
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import StageSummary

@@ -26,11 +26,11 @@ from labwright.record.claims.estimates import (
     find_weakest_grade,
 )
 from labwright.record.claims.sentences import Caveat, CaveatFinder
+from labwright.record.estimands import find_swapped_arms
 from labwright.record.float_compare import MAX_RELATIVE_ROUNDING, differs_beyond_rounding, subtract_rounded
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import format_key
 from labwright.record.schema.data_plan import ResampledInterval
-from labwright.record.swapped_settings import find_swapped_arms
 
 # Intervals of a mean over seeds and test examples, and of a ratio of two such means. Seeds and examples are crossed:
 # every seed is scored on the same examples. The variance of a mean over n seeds and m examples is that of seeds over

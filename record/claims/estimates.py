@@ -14,13 +14,13 @@ from importlib import import_module
 from statistics import fmean, stdev
 from typing import Any
 
+from labwright.record.estimands import find_swapped_arms
 from labwright.record.float_compare import differs_beyond_rounding
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import format_key
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import DataPlan, EvidenceGrade, Measurement, Split, parse_arm, parse_level
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import Node
-from labwright.record.swapped_settings import find_swapped_arms
 
 MIN_REPLICATES = 5
 """Minimum number of pairs for a verdict; with 3 seeds the interval's half-width is 2.48 standard deviations."""

@@ -19,7 +19,7 @@ from labwright.record.ablation_results import add_measured_arms
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import Claim, find_trusted_replicates, find_winner
 from labwright.record.claims.sentences import compare_anchors
-from labwright.record.estimands import EstimandScale, classify_scale, find_effect_metric
+from labwright.record.estimands import EstimandScale, classify_scale, find_effect_metric, find_swapped_arms
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import (
     PrintedValue,
@@ -32,12 +32,10 @@ from labwright.record.result_macros import (
     print_spread,
     print_value,
 )
+from labwright.record.schema import Scalar
 from labwright.record.schema.data_plan import DataPlan, Hyperparameter, MetricSpec, to_words
-from labwright.record.schema.frozen_model import Scalar
 from labwright.record.schema.hypotheses import EffectDecision, HypothesisDecision
-from labwright.record.search_space import build_effective_plan
-from labwright.record.swapped_settings import find_swapped_arms
-from labwright.record.tuning_results import compute_efforts
+from labwright.record.tuning_results import build_effective_plan, compute_efforts
 
 MAX_DECIMALS = 6
 

@@ -27,6 +27,7 @@ from labwright.record.ideation import StudyFinding
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import find_reference_wins
 from labwright.record.run_folder import RunFolder, hash_texts, read_source, write_file
+from labwright.record.schema import describe_validation_error
 from labwright.record.schema.earlier_study import (
     EarlierCode,
     EarlierEffect,
@@ -35,7 +36,6 @@ from labwright.record.schema.earlier_study import (
     EarlierVerdict,
     RecalledStudy,
 )
-from labwright.record.schema.frozen_model import describe_validation_error
 from labwright.record.schema.hypotheses import EffectDecision, HypothesisDecision
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import SEARCH_KINDS

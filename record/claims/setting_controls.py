@@ -1,7 +1,7 @@
 """Whether the settings of two arms, each tuned for its own, may explain their difference.
 
 A control measures an arm at the setting of the arm that a confirmatory hypothesis compares it with
-(`record.swapped_settings`). It agrees if its difference from that other arm has the direction that the two arms have at
+(`record.estimands`). It agrees if its difference from that other arm has the direction that the two arms have at
 their own settings: by the interval of the registered effect with the same values, otherwise by a 95 % interval.
 """
 
@@ -20,15 +20,13 @@ from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import find_trusted_replicates, find_winner
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.requested_estimates import find_registered_pair
-from labwright.record.estimands import CellRef, find_effect_metric
+from labwright.record.estimands import CellRef, find_effect_metric, find_swapped_arms, list_swapped_cells
 from labwright.record.reducers.run_state import RunState
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import DataPlan, Hyperparameter, MetricSpec, TuningPlan, parse_arm
 from labwright.record.schema.decisions import WidenDimension
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.schema.nodes import CellRun, TrainingCounts, TrialResult
-from labwright.record.search_space import widen_space
-from labwright.record.swapped_settings import find_swapped_arms, list_swapped_cells
 from labwright.record.tuning_results import (
     MAX_EQUAL_RATIO,
     ChosenSetting,
@@ -38,6 +36,7 @@ from labwright.record.tuning_results import (
     compute_expected_best,
     find_chosen,
     find_tuning_metric,
+    widen_space,
 )
 
 

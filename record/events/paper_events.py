@@ -7,8 +7,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from labwright.record.ideation import AvailableResources, DocumentDigest, FinalIdea, FollowedStudy, LiteratureSearch
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.claims import SentenceReading, SetupReading
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import Failure
 from labwright.record.schema.paper import (
     CheckedEntry,

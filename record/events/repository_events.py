@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.idea import ExperimentDesign
 from labwright.record.schema.repository import (
     BaselineVerdict,

@@ -9,10 +9,10 @@ from pydantic import Field
 
 from labwright.record.events.search_events import ProtocolReviewed
 from labwright.record.machine import ComputeRate, Machine
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import CallKey, Cost, StudiedLLMUsage, TokenUsage
 from labwright.record.schema.earlier_study import RecalledStudy
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import GateName, NodeKind, StageName, StudyKind
 from labwright.record.schema.paper import PaperDraft

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from labwright.record.baseline_check import Ablation, MissingAblation, Surprise
+from labwright.record.schema import FrozenModel, Scalar
 from labwright.record.schema.data_plan import (
     DataPlan,
     DatasetFacts,
@@ -16,7 +17,6 @@ from labwright.record.schema.data_plan import (
     ResampledInterval,
 )
 from labwright.record.schema.decisions import SearchAction, VisibleDecisions
-from labwright.record.schema.frozen_model import FrozenModel, Scalar
 from labwright.record.schema.hypotheses import ReviewedFinding
 from labwright.record.schema.nodes import (
     Attempt,

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from labwright.record.schema.frozen_model import FrozenModel, Scalar
+from labwright.record.schema import FrozenModel, Scalar
 from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.record.schema.prior_work import OmittedPriorWork
 

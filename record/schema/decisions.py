@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import Trial
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import NodeKind, StageName
 
 # Questions that experiments ask studied language models, and the committed answers.

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import HyperparameterSetting
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.hypotheses import HypothesisVerdict
 
 

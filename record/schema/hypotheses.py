@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 
 EffectSign = Literal["above zero", "near zero", "below zero"]
 EffectDirection = Literal["positive", "negative", "equivalent", "open"]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from pydantic import Field
 
+from labwright.record.schema import FrozenModel, Scalar
 from labwright.record.schema.data_plan import HyperparameterSetting, Measurement
-from labwright.record.schema.frozen_model import FrozenModel, Scalar
 from labwright.record.schema.paper import Figure, FigureReview
 
 # Packages installed for the experiments of a run.

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from labwright.record.baseline_check import MissingAblation
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 
 # Figures: facts from their live matplotlib objects, their reviews, and their places in the paper.
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 
 UseKind = Literal["task", "dataset", "metric", "baseline", "value", "budget"]
 

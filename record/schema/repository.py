@@ -18,8 +18,8 @@ from typing import Literal, TypeVar
 
 from pydantic import Field
 
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import Arm, DataPlan, Hyperparameter, Level
-from labwright.record.schema.frozen_model import FrozenModel
 
 MetricDirection = Literal["max", "min"]
 

@@ -9,9 +9,9 @@ from typing import Literal
 
 from labwright.models.roles.paper_writing import ExploratoryComparison
 from labwright.record.result_macros import PrintedValue, ResultMacroUse
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts
 from labwright.record.schema.earlier_study import EarlierStudy
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.review.evidence import numbers
 
 Kind = Literal[

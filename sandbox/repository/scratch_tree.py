@@ -31,7 +31,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from labwright.record.errors import SandboxError
-from labwright.record.schema.frozen_model import replace_unencodable
+from labwright.record.schema import replace_unencodable
 from labwright.record.schema.repository import RepositoryEdit
 from labwright.record.untrusted_files import (
     BadFile,

@@ -28,8 +28,8 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import PrintedValue, to_plain_text
 from labwright.record.retention import find_deletion_setting
 from labwright.record.run_folder import RunFolder, hash_texts, read_source
+from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.schema.nodes import Node
 from labwright.sandbox.datasets import DatasetSources, materialise
 from labwright.sandbox.job import DatasetError, Executor, Job, measure_all

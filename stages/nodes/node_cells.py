@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from labwright.models.settings import SubjectSettings
-from labwright.record.estimands import list_main_arms, list_registered_cells
+from labwright.record.estimands import list_main_arms, list_registered_cells, list_swapped_cells
 from labwright.record.events.search_events import (
     AttemptExecuted,
     CellExecuted,
@@ -52,7 +52,6 @@ from labwright.record.schema.nodes import (
     format_node_id,
 )
 from labwright.record.source_tree import CODE_FILE, ENTRY_FILE, select_visible_files
-from labwright.record.swapped_settings import list_swapped_cells
 from labwright.record.tuning_results import list_trial_cells
 from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.cell_scheduler import summarize_failures

@@ -22,9 +22,9 @@ from labwright.record.events.search_events import DecisionMade, NodeProposed
 from labwright.record.python_syntax import parse_python
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, seal_source
+from labwright.record.schema import Scalar
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import ExpandTree
-from labwright.record.schema.frozen_model import Scalar
 from labwright.record.schema.nodes import STAGES, Cell, format_node_id
 from labwright.record.source_tree import (
     ENTRY_FILE,

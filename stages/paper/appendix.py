@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from labwright.record.ablation_results import AblationOrigin, collect_ablation_results
-from labwright.record.cell_status import CellStatus, compute_all_cells, compute_cell_totals
+from labwright.record.cell_status import CellStatus, build_hours_table, compute_all_cells, compute_cell_totals
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import (
     Claim,
@@ -26,7 +26,6 @@ from labwright.record.claims.hypothesis_tests import decide_hypotheses, has_test
 from labwright.record.claims.requested_estimates import RequestedEstimate
 from labwright.record.claims.sentences import Caveat, join_names
 from labwright.record.events.search_events import REDUCTION_AUTHOR, REVIEW_AUTHOR
-from labwright.record.hours import build_hours_table
 from labwright.record.reducers.run_state import RoleUsage, RunState, sum_usage
 from labwright.record.result_macros import MACRO_USE_PATTERN
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, EvidenceGrade, OmittedCells, parse_arm, to_words

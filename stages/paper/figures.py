@@ -46,7 +46,7 @@ from labwright.record.run_folder import create_draft_folder, hash_file, partial_
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts
 from labwright.record.schema.nodes import Failure, Node, PlotRun
 from labwright.record.schema.paper import Figure, FigureReview, FinalFigure, PaperDraft
-from labwright.record.search_space import build_effective_plan
+from labwright.record.tuning_results import build_effective_plan
 from labwright.record.untrusted_files import copy_file, list_names, remove_tree
 from labwright.review.evidence import Evidence
 from labwright.sandbox.job import Executor, Job, measure_all

@@ -35,7 +35,13 @@ from labwright.record.claims.requested_estimates import (
 )
 from labwright.record.claims.sentences import describe_support, describe_units, join_names, list_effect_datasets
 from labwright.record.claims.setting_controls import find_registered_estimates
-from labwright.record.estimands import classify_scale, describe_estimand, find_effect_metric, list_conditions_read
+from labwright.record.estimands import (
+    classify_scale,
+    describe_estimand,
+    find_effect_metric,
+    find_swapped_arms,
+    list_conditions_read,
+)
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, compute_reference_claims
 from labwright.record.result_macros import NOT_MEASURED, PrintedValue, find_macro_uses, strip_form, to_plain_text
@@ -43,9 +49,8 @@ from labwright.record.run_folder import RunFolder, read_source
 from labwright.record.schema.data_plan import DataPlan, parse_arm, to_words
 from labwright.record.schema.hypotheses import Effect, EffectDecision, HypothesisDecision
 from labwright.record.schema.paper import EstimateRequest, FinalFigure, PaperDraft
-from labwright.record.search_space import build_effective_plan
 from labwright.record.source_tree import select_code
-from labwright.record.swapped_settings import find_swapped_arms
+from labwright.record.tuning_results import build_effective_plan
 from labwright.review.evidence import (
     ALLOWED_LITERALS,
     Evidence,

@@ -35,8 +35,8 @@ from labwright.record.claims.requested_estimates import (
 )
 from labwright.record.events.paper_events import DraftAssessed, PaperJudged, PaperReleased
 from labwright.record.events.run_events import CommandReceived
-from labwright.record.manifest import build_manifest
 from labwright.record.reducers.run_state import RunState
+from labwright.record.retention import build_manifest
 from labwright.record.run_folder import RunFolder, hash_file, write_file
 from labwright.record.schema.nodes import Phase
 from labwright.record.schema.paper import AddendumEstimate, EditableText, Judgement, JudgePanel, PaperDraft, Section

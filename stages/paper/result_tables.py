@@ -21,6 +21,7 @@ from labwright.record.estimands import (
     classify_scale,
     describe_estimand,
     find_effect_metric,
+    find_swapped_arms,
     is_contrast,
     list_cells_read,
     list_main_arms,
@@ -30,7 +31,6 @@ from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.schema.data_plan import DataPlan, MetricSpec, parse_arm
 from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesis, HypothesisDecision
 from labwright.record.schema.paper import AddendumEstimate, SeedSet
-from labwright.record.swapped_settings import find_swapped_arms
 from labwright.record.table import Column, Table
 from labwright.sandbox.scoring import AGREEMENT_SUFFIX
 from labwright.stages.paper.latex import Tex, capitalise, format_tabular, mark_recorded, render_template

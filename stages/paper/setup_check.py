@@ -31,12 +31,11 @@ from labwright.record.events.search_events import REDUCTION_AUTHOR, REVIEW_AUTHO
 from labwright.record.python_syntax import parse_python
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
+from labwright.record.schema import Scalar
 from labwright.record.schema.claims import ComparedSentence, SentenceReading, SetupReading
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, EvidenceGrade, to_words
-from labwright.record.schema.frozen_model import Scalar
-from labwright.record.search_space import build_effective_plan
 from labwright.record.source_tree import ENTRY_FILE
-from labwright.record.tuning_results import compute_efforts, find_tuning_metric
+from labwright.record.tuning_results import build_effective_plan, compute_efforts, find_tuning_metric
 from labwright.review.claims.rules import UNREAD
 from labwright.review.claims.sentences import PaperSentence, group_paragraphs
 from labwright.review.evidence import Violation

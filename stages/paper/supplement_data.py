@@ -24,9 +24,9 @@ from labwright.record.claims.setting_controls import (
     find_disparities,
 )
 from labwright.record.reducers.run_state import RoleUsage, RunState
+from labwright.record.schema import Scalar
 from labwright.record.schema.data_plan import Hyperparameter, to_words
 from labwright.record.schema.decisions import ExpandTree
-from labwright.record.schema.frozen_model import Scalar
 from labwright.record.schema.nodes import Node
 from labwright.record.schema.paper import LATE_ROLES
 from labwright.record.table import Column, Table

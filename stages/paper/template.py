@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 
 from labwright.record.errors import UsageError
 from labwright.record.run_folder import create_draft_folder, seal_folder
-from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema import FrozenModel
 
 TEMPLATES_ROOT = Path(__file__).resolve().parents[2] / "templates_latex"
 SHARED_FOLDER = "shared"

@@ -14,7 +14,7 @@ from typing import cast
 
 import yaml
 
-from labwright.record.schema.frozen_model import Scalar
+from labwright.record.schema import Scalar
 from labwright.record.schema.repository import CommandSpace
 from labwright.stages.repository.command_discovery import (
     ConfigKey,

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import yaml
 
-from labwright.record.schema.frozen_model import Scalar
+from labwright.record.schema import Scalar
 from labwright.record.schema.repository import split_folder
 from labwright.record.yaml_text import load_untrusted_yaml
 from labwright.stages.repository.patch_scope import (

@@ -14,7 +14,7 @@ from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
 from labwright.record.events import Event
 from labwright.record.events.paper_events import ContextRead
-from labwright.record.manifest import build_manifest
+from labwright.record.retention import build_manifest
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.decisions import CONTEXT_TASK
 from labwright.sandbox.job import Executor

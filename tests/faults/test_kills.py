@@ -22,7 +22,7 @@ from labwright.record.claims.estimates import compute_paper_claims
 from labwright.record.event_log import RecordError, read_events, read_state
 from labwright.record.events import Event
 from labwright.record.events.run_events import CallAnswered
-from labwright.record.prompt_store import find_prompt
+from labwright.record.llm_calls import find_prompt
 from tests.faults.http_study import (
     ignore_event,
     make_settings,

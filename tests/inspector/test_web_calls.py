@@ -20,7 +20,7 @@ from labwright.inspector.web.page_renderer import PageRenderer
 from labwright.record.events.paper_events import DraftAssessed, PaperReleased
 from labwright.record.events.run_events import CallAnswered, CommandReceived
 from labwright.record.events.search_events import DecisionMade, NodeProbed
-from labwright.record.prompt_store import store_prompt
+from labwright.record.llm_calls import store_prompt
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import CallKey, RunTask, TokenUsage
 from labwright.record.schema.paper import PaperDraft, PaperFinding, Section

@@ -19,7 +19,7 @@ from labwright.record.event_log import EventLog
 from labwright.record.events import Event
 from labwright.record.events.run_events import CallAnswered, CommandReceived
 from labwright.record.events.search_events import AttemptExecuted, NodeJudged, NodePlotted, NodeProposed, PlotsReviewed
-from labwright.record.prompt_store import store_prompt
+from labwright.record.llm_calls import store_prompt
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import CallKey, TokenUsage
 from labwright.record.schema.nodes import Attempt, Failure

@@ -25,7 +25,7 @@ from labwright.models.roles.experiment_code import CODER, CoderFact, CoderInputs
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import EventLog, MemoryLog, Recorder
 from labwright.record.events.run_events import CallAnswered, ToolUsed
-from labwright.record.prompt_store import find_prompt, store_prompt
+from labwright.record.llm_calls import find_prompt, store_prompt
 from tests.models.openai_server import OpenAIServer, answer_by_tool, answer_error, answer_text
 
 

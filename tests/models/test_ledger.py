@@ -22,7 +22,7 @@ from labwright.models.roles.figures import FigureReviews
 from labwright.models.settings import ModelSettings, RoleModel
 from labwright.record.event_log import MemoryLog, RecordError
 from labwright.record.events.run_events import CallAnswered
-from labwright.record.prompt_store import find_prompt, store_prompt
+from labwright.record.llm_calls import find_prompt, store_prompt
 from labwright.record.schema.decisions import CallKey, TokenUsage
 from tests.models.examples import CODE, INPUTS, PROGRAM
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.prompt_sharing import RecordedCall, common_prefix_length, shared_prefix_lengths
 from labwright.record.events.run_events import CallAnswered
-from labwright.record.prompt_store import PromptRecord
+from labwright.record.llm_calls import PromptRecord
 from labwright.record.schema.decisions import CallKey, TokenUsage
 
 

@@ -35,7 +35,7 @@ from labwright.models.retry import open_backend
 from labwright.models.roles.experiment_code import Program
 from labwright.models.settings import ModelSettings, locate_model
 from labwright.record.event_log import MemoryLog
-from labwright.record.prompt_store import store_prompt
+from labwright.record.llm_calls import store_prompt
 from labwright.record.source_tree import SourceEdit
 from tests.models.examples import CODE, PROGRAM
 from tests.models.openai_server import (

@@ -12,8 +12,8 @@ from labwright.record.branching import copy_run
 from labwright.record.cell_status import compute_all_cells, compute_cell_totals, compute_node_cells, count_cells
 from labwright.record.event_log import RecordError
 from labwright.record.events.search_events import AttemptExecuted, CellExecuted, DecisionMade
-from labwright.record.manifest import build_manifest
 from labwright.record.reducers.event_fold import fold_events
+from labwright.record.retention import build_manifest
 from labwright.record.run_folder import RunFolder, hash_file
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Attempt, Cell

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from labwright.record import prompt_store
+from labwright.record import llm_calls
 from labwright.record.events.run_events import CallAnswered
-from labwright.record.prompt_store import PromptLookup, PromptRecord, find_prompt, store_prompt
+from labwright.record.llm_calls import PromptLookup, PromptRecord, find_prompt, store_prompt
 from labwright.record.schema.decisions import CallKey, TokenUsage
 
 TEXT = json.dumps(
@@ -80,9 +80,9 @@ def test_what_cannot_be_read_says_so(tmp_path: Path, packed: bytes) -> None:
 
 
 def test_a_bomb_is_read_to_the_limit_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = planted(tmp_path, gzip.compress(bytes(4 * prompt_store.MAX_PROMPT_BYTES)))
+    kept = planted(tmp_path, gzip.compress(bytes(4 * llm_calls.MAX_PROMPT_BYTES)))
     assert kept is not None and kept.asked is None and "damaged or too large" in kept.changed
-    monkeypatch.setattr(prompt_store, "MAX_PROMPT_BYTES", len(TEXT.encode()))
+    monkeypatch.setattr(llm_calls, "MAX_PROMPT_BYTES", len(TEXT.encode()))
     assert planted(tmp_path, gzip.compress(TEXT.encode())) == PromptLookup(asked=PromptRecord.model_validate_json(TEXT))
 
 

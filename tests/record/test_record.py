@@ -20,8 +20,8 @@ from labwright.record.events.search_events import NodeProposed
 from labwright.record.lock import RunLockedError, acquire_lock, find_owner
 from labwright.record.python_syntax import collect_constants
 from labwright.record.run_folder import create_draft_folder, seal_folder
+from labwright.record.schema import Scalar
 from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.frozen_model import Scalar
 from labwright.record.schema.idea import Idea
 from tests.search.scripted_search import SearchWorld, make_settings, new_log, run_search
 

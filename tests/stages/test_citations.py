@@ -32,7 +32,7 @@ from labwright.record.events import Event
 from labwright.record.events.paper_events import DraftAssessed, FiguresDrawn, WorksChosen, WorksFound
 from labwright.record.events.run_events import CallAnswered, RunStarted
 from labwright.record.events.search_events import DecisionMade, StageSummarised, TaskDone
-from labwright.record.manifest import list_recorded_files
+from labwright.record.retention import list_recorded_files
 from labwright.record.run_folder import RunFolder, seal_source
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.nodes import STAGES, StageSummary

@@ -27,7 +27,7 @@ from labwright.models.settings import ModelSettings
 from labwright.pdf.reader import read_pdf
 from labwright.record.events.paper_events import FiguresDrawn, RewriteStarted
 from labwright.record.events.search_events import StageWinnerChosen
-from labwright.record.manifest import list_recorded_files
+from labwright.record.retention import list_recorded_files
 from labwright.record.run_folder import hash_file
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, DatasetUse
 from labwright.record.schema.nodes import Failure

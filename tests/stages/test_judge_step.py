@@ -21,9 +21,9 @@ from labwright.models.settings import ModelSettings
 from labwright.record.event_log import EventLog, read_state
 from labwright.record.events.paper_events import PaperJudged
 from labwright.record.events.run_events import CallAnswered, LimitReached, ProcessEnded, RunResumed
-from labwright.record.manifest import list_recorded_files
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
+from labwright.record.retention import list_recorded_files
 from labwright.record.run_folder import RunFolder, hash_file
 from labwright.record.schema.paper import Judgement
 from labwright.review.judge import collect_record_facts

@@ -33,7 +33,7 @@ from labwright.record.event_log import MemoryLog
 from labwright.record.events import Event
 from labwright.record.events.run_events import CallAnswered, RunStarted
 from labwright.record.events.search_events import PlanPrepared
-from labwright.record.manifest import build_manifest
+from labwright.record.retention import build_manifest
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import DataPlan, DatasetUse
 from labwright.record.schema.hypotheses import FindingAnswer, ProtocolFinding, UnresolvedFinding

@@ -16,7 +16,7 @@ from labwright.record.claims.formatting import format_claims, format_setups
 from labwright.record.claims.setting_controls import build_tuning_report, compute_parity, find_disparities
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import PublishedAnchor
-from labwright.record.search_space import build_effective_plan
+from labwright.record.tuning_results import build_effective_plan
 from labwright.stages.paper.appendix import list_disclosures, render_supplement
 from labwright.stages.paper.disclosure import format_disclosure
 from labwright.stages.paper.paper_context import PaperClaims, build_paper_claims

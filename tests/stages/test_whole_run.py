@@ -25,7 +25,7 @@ from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.event_log import read_rows, read_state
 from labwright.record.events import Event
 from labwright.record.line_store import write_rows
-from labwright.record.prompt_store import find_prompt
+from labwright.record.llm_calls import find_prompt
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import TuningPlan
