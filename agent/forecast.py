@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 
 from labwright.agent.settings import Settings
 from labwright.models.budget import Budget, list_unpriced_models
-from labwright.models.client import Models
+from labwright.models.client import KeepPrompt, Models
 from labwright.models.errors import ModelConfigError
-from labwright.models.ledger import KeepPrompt
 from labwright.models.retry import open_backend
 from labwright.models.roles.study_plan import PLAN, REPOSITORY_PLAN
 from labwright.models.settings import ModelSettings

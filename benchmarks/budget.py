@@ -33,6 +33,7 @@ from labwright.agent.settings import Settings, compose_settings
 from labwright.models import budget as budget_layer
 from labwright.models.backend import ModelRequest, Prompt, Reply, SingleModelBackend
 from labwright.models.budget import Budget
+from labwright.models.client import AnswerLedger
 from labwright.models.errors import (
     UNUSABLE_ANSWER_ERRORS,
     AnswerCut,
@@ -41,7 +42,6 @@ from labwright.models.errors import (
     ModelOutputInvalid,
     ModelUnavailable,
 )
-from labwright.models.ledger import AnswerLedger
 from labwright.models.retry import Retry
 from labwright.models.roles import ROLES
 from labwright.models.settings import ModelSettings

@@ -34,8 +34,8 @@ from labwright.agent.cli import main as run_command
 from labwright.agent.cli import preflight
 from labwright.models.agent_programs import NAME
 from labwright.models.backend import Backend, ModelRequest, Reply
+from labwright.models.client import build_schema
 from labwright.models.conversation import Conversation
-from labwright.models.ledger import build_schema
 from labwright.models.offline.researcher import OfflineResearcher
 from labwright.models.retry import open_backend
 from labwright.models.roles.experiment_code import CODE, Program, ProgramInputs

@@ -30,7 +30,7 @@ from labwright.agent.audit import audit_run
 from labwright.agent.cli import main as run_command
 from labwright.agent.cli import preflight
 from labwright.models.backend import Backend, ModelRequest, Reply
-from labwright.models.ledger import hash_request
+from labwright.models.client import hash_request
 from labwright.models.replay import ScriptedModel
 from labwright.models.retry import open_backend
 from labwright.models.settings import ModelSettings

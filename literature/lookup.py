@@ -27,11 +27,7 @@ from labwright.literature.catalogue_client import (
     CatalogueName,
     LiteratureSettings,
 )
-from labwright.literature.catalogues import WebCatalogue
-from labwright.literature.catalogues.arxiv import Arxiv
-from labwright.literature.catalogues.crossref import Crossref
-from labwright.literature.catalogues.openalex import OpenAlex
-from labwright.literature.catalogues.semantic_scholar import SemanticScholar
+from labwright.literature.catalogues import Arxiv, Crossref, OpenAlex, SemanticScholar, WebCatalogue
 from labwright.literature.works import (
     CatalogueAnswers,
     PublishedWork,

@@ -1,29 +1,212 @@
 """Typed questions to language models: `models.make_client(decision, attempt).ask(ROLE, inputs)`.
 
-A question passes four layers, each in its own module, before it reaches a provider: the ledger (`models.ledger`: reuses
-recorded answers), retry (`models.retry`: handles outages and truncated answers), the budget (`models.budget`: reserves
-the maximum cost) and failover (`models.retry`: uses a substitute model).
+A question passes four layers before it reaches a provider: the ledger (`AnswerLedger`: reuses recorded answers), retry
+(`models.retry`: handles outages and truncated answers), the budget (`models.budget`: reserves the maximum cost) and
+failover (`models.retry`: uses a substitute model).
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import json
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from inspect import isfunction
+from pathlib import Path
+from typing import Any
 
-from labwright.models.backend import Backend, Image, ModelRequest, Reply, check_reply
+from jinja2 import BaseLoader, DictLoader, StrictUndefined
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from pydantic import BaseModel, ValidationError
+
+from labwright.models import prompt_filters
+from labwright.models.backend import Backend, Image, ModelRequest, Prompt, Reply, check_reply
 from labwright.models.budget import Budget
 from labwright.models.conversation import Conversation
 from labwright.models.errors import UNUSABLE_ANSWER_ERRORS, BudgetSpent, ContextTooLong, ImagesRefused, ModelError
-from labwright.models.ledger import AnswerLedger, KeepPrompt
 from labwright.models.prices import CHARACTERS_PER_TOKEN, CONTEXT_FIX, estimate_tokens
-from labwright.models.prompt_renderer import render
 from labwright.models.retry import Retry
 from labwright.models.roles.experiment_code import CODER
-from labwright.models.roles.role import AnyRole, In, Out, Role
+from labwright.models.roles.role import PROMPTS_FOLDER, AnyRole, In, Out, Role, neutralise_environment
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import Recorder
-from labwright.record.events.run_events import CallUnanswered
+from labwright.record.events.run_events import CallAnswered, CallUnanswered, PromptChanged
+from labwright.record.machine import BENCHMARK_NETWORK
 from labwright.record.schema.decisions import CallKey
+
+# The ledger layer: an answered question is not asked again, and every answer is committed before it is used.
+#
+# A call is identified by (decision, attempt, role, ordinal). If the ledger has an answer to the same question under
+# this key, the answer is reused. Questions are the same if they agree in all fields except those about machine and
+# limits (`models.roles.role.EnvironmentField`): a change in these is recorded, and the answer is kept. A different
+# question under the key is a new call, whose answer replaces the old one; both are paid for. Therefore everything that
+# depends on an answer can be repeated from the ledger alone. In a run a question is stored before it is sent
+# (`record.llm_calls`); if that fails, nothing is asked and nothing is billed.
+#
+# Limits: a kill between a provider's answer and its commit loses that answer, and the call is made again.
+
+KeepPrompt = Callable[[str], None]
+"""Stores the text of a question, e.g. in `record.llm_calls`. Raises `RecordError`."""
+
+
+@dataclass(frozen=True)
+class AnswerLedger:
+    """Answers questions from the record or by asking a model. `keep` receives each question before it is asked."""
+
+    recorder: Recorder
+    clock: Callable[[], float]
+    keep: KeepPrompt | None = None
+
+    async def answer(
+        self, key: CallKey, request: ModelRequest, model_label: str, ask: Callable[[], Awaitable[Reply]]
+    ) -> CallAnswered:
+        """Return the committed answer; `model_label` is the model and its temperature. Raises what `ask` does."""
+        if (known := self._find_answer(key, request)) is not None:
+            return known
+        if self.keep is not None:
+            self.keep(format_request(request, model_label))
+        began = self.clock()
+        reply = await ask()
+        event = CallAnswered(
+            key=key,
+            request_sha256=hash_request(request, model_label),
+            question_sha256=hash_question(request),
+            model=reply.model,
+            answer=reply.output.model_dump(mode="json", by_alias=True),
+            usage=reply.usage,
+            seconds=max(0.0, self.clock() - began),
+            retries=reply.retries,
+            asked=model_label,
+            left_out=reply.left_out,
+        )
+        self.recorder.append(event)
+        return self.recorder.state.calls.answers.get(key, event)  # in the form that a resumed run will read
+
+    def _find_answer(self, key: CallKey, request: ModelRequest) -> CallAnswered | None:
+        """Return the committed answer to this question, even if another model or temperature answered it.
+
+        If the question would now be sent with a different text, this is recorded once.
+        """
+        stored = self.recorder.state.calls.answers.get(key)
+        if stored is None:
+            return None
+        drifted = PromptChanged(key=key, request_sha256=hash_request(request, stored.asked))
+        same = drifted.request_sha256 == stored.request_sha256
+        if not same and hash_question(request) != stored.question_sha256:
+            return None
+        try:
+            request.output_type.model_validate(stored.answer)
+        except ValidationError:  # from another version of the program
+            return None
+        if not same and self.recorder.state.calls.changed_prompts.get(key) != drifted:
+            if self.keep is not None:
+                self.keep(format_request(request, stored.asked))
+            self.recorder.append(drifted)
+        return stored
+
+
+def hash_request(request: ModelRequest, model_label: str) -> str:
+    """Hash the question that a model gets; `model_label` names model and temperature."""
+    return hashlib.sha256(format_request(request, model_label).encode()).hexdigest()
+
+
+def hash_question(request: ModelRequest) -> str:
+    """Hash the question for identification, without model, temperature, machine and limits."""
+    inputs = neutralise_environment(request.inputs)
+    prompt = request.prompt if inputs == request.inputs else render(request.role, inputs, images=len(request.images))
+    return hash_request(replace(request, prompt=prompt), "")
+
+
+@cache
+def build_schema(answer: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON schema of an answer; do not modify it. Cached, since building takes about 10 ms."""
+    return answer.model_json_schema()
+
+
+def format_request(request: ModelRequest, model_label: str) -> str:
+    """Return the question that a model gets, as one JSON document; `record.llm_calls.PromptRecord` reads it.
+
+    Limits (time, tokens, retries) and addresses are not included, since they may change when a run is resumed. Of a
+    conversation, only what is new in this step is included, and the hash of all that came before.
+    """
+    content: dict[str, Any] = {
+        "asked": model_label,
+        "role": request.role.name,
+        "system": request.prompt.system,
+        "user": request.prompt.user,
+        "images": [image.sha256 for image in request.images],
+        "schema": build_schema(request.output_type),
+    }
+    if request.conversation is not None:
+        content["step"] = request.conversation.format_step()
+        if exchanges := request.conversation.exchanges:
+            question = hashlib.sha256(f"{request.prompt.system}\0{request.prompt.user}".encode()).hexdigest()
+            content |= {"system": "", "user": exchanges[-1].result, "schema": {}}
+            content["step"]["question"] = question
+    return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+# Render prompts from typed inputs: `<role>.md` in the folder of the role has a block `system`, the same for all calls
+# of the role in a run, and a block `user`. Partials begin with an underscore.
+#
+# Providers cache the common prefix of requests, so shared text comes first. The prompts of all roles that know the
+# study begin alike (`_study.md`), and so do those of roles that see only its figures (`_drawn.md`). Then comes the text
+# of the role, then the text of the call, most stable part first. `system` contains nothing that may change during a run
+# (limits, devices, packages, notes).
+#
+# Templates see the fields of the inputs by name, and `images`, the number of images attached to the prompt. Values
+# are never interpreted as templates. `models.prompt_filters` decides how much of a value is shown.
+
+PROMPT_FILTERS = {
+    name: one
+    for name, one in vars(prompt_filters).items()
+    if isfunction(one) and one.__module__ == prompt_filters.__name__ and not name.startswith("_")
+}
+
+
+def render(role: AnyRole, inputs: BaseModel, *, images: int = 0, loader: BaseLoader | None = None) -> Prompt:
+    """Render the prompt of a role. Raises `jinja2.UndefinedError` if the inputs lack a field of the template."""
+    template = _make_environment(loader, role.folder).get_template(f"{role.name}.md")
+    values = {name: getattr(inputs, name) for name in type(inputs).model_fields}
+    context = template.new_context({**values, "images": images})
+    system, user = (
+        _collapse_blank_lines("".join(template.blocks[block](context))).strip() + "\n" for block in ("system", "user")
+    )
+    return Prompt(system=system, user=user)
+
+
+def _collapse_blank_lines(text: str) -> str:
+    """Collapse runs of blank lines, except in fenced blocks: edits quote these and must match them exactly."""
+    return re.sub(
+        r"^(`{3,})[^\n`]*\n.*?^\1$|\n{3,}",
+        lambda run: run[0] if run[1] else "\n\n",
+        text,
+        flags=re.DOTALL | re.MULTILINE,
+    )
+
+
+@functools.cache
+def _make_environment(loader: BaseLoader | None, folder: Path) -> ImmutableSandboxedEnvironment:
+    # Read all files at once: if the program is updated during a run, the run keeps its prompts.
+    paths = (path for one in (PROMPTS_FOLDER, folder) for path in one.glob("*.md"))
+    files = {path.name: path.read_text(encoding="utf-8") for path in paths}
+    environment = ImmutableSandboxedEnvironment(
+        loader=loader or DictLoader(files),
+        undefined=StrictUndefined,
+        autoescape=False,  # text for a model, not markup
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,  # needed for partials to end their last line
+    )
+    filters: dict[str, Any] = environment.filters
+    filters.update(PROMPT_FILTERS)
+    names: dict[str, Any] = environment.globals
+    names.update(length=prompt_filters.FIELD_LENGTHS, network_timed=BENCHMARK_NETWORK)
+    return environment
 
 
 class Models:

@@ -24,6 +24,7 @@ from pydantic import BaseModel, ValidationError
 from labwright.models.agent_programs import PROGRAMS, AgentOutput, AgentProgram, Question, parse_reset_time
 from labwright.models.agent_session import AgentProcess, AuthorSession
 from labwright.models.backend import ModelRequest, Prompt, Reply, SingleModelBackend
+from labwright.models.client import build_schema
 from labwright.models.conversation import Conversation, render_exchanges
 from labwright.models.errors import (
     AccessLost,
@@ -34,7 +35,6 @@ from labwright.models.errors import (
     ModelUnavailable,
     QuotaSpent,
 )
-from labwright.models.ledger import build_schema
 from labwright.models.prices import compute_usd, fit_to_window
 from labwright.models.settings import ModelSettings
 from labwright.models.transport import describe_error

@@ -18,7 +18,7 @@ from labwright.agent.settings import compose_settings, override_settings
 from labwright.inspector.live_view import find_process
 from labwright.inspector.safe_text import to_plain
 from labwright.models.client import ModelClient
-from labwright.models.offline.paper_judge import CONFIGURE_MODEL_HINT
+from labwright.models.offline.judgements import CONFIGURE_MODEL_HINT
 from labwright.models.roles.judge import INFLUENCE, JUDGE, Rubric
 from labwright.models.settings import ModelSettings
 from labwright.record.errors import UsageError

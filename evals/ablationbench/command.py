@@ -32,7 +32,7 @@ from labwright.evals.ablationbench.scores import PairedPlannerDifference, comput
 from labwright.evals.commands import BenchAblation
 from labwright.evals.item_loop import JSON_FILE, check_options, parse_names, report_results
 from labwright.models.client import Models
-from labwright.models.offline.paper_judge import CONFIGURE_MODEL_HINT
+from labwright.models.offline.judgements import CONFIGURE_MODEL_HINT
 from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import adjust_p_values
 from labwright.record.errors import UsageError

@@ -45,7 +45,7 @@ from labwright.evals.ablationbench.scores import compute_author_score, compute_r
 from labwright.evals.commands import MissingAblations
 from labwright.inspector.safe_text import format_dollars, to_plain
 from labwright.models.client import Models
-from labwright.models.offline.paper_judge import CONFIGURE_MODEL_HINT
+from labwright.models.offline.judgements import CONFIGURE_MODEL_HINT
 from labwright.pdf.layout import TITLE_PAGE
 from labwright.record.errors import UsageError
 from labwright.record.event_log import MemoryLog, RecordError, is_run

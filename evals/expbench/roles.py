@@ -13,8 +13,7 @@ from pydantic import Field
 
 from labwright.evals.ablationbench.roles import check_each_once
 from labwright.models.roles.judge import ShownPaper
-from labwright.models.roles.questions import AuthorAnswer, RepositoryInputs
-from labwright.models.roles.repository import ShownFile
+from labwright.models.roles.repository import AuthorAnswer, RepositoryInputs, ShownFile
 from labwright.models.roles.role import Role
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.idea import ExperimentVariable

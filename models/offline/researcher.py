@@ -14,16 +14,6 @@ from pydantic import BaseModel
 
 from labwright.models.backend import ModelRequest, Reply, SingleModelBackend
 from labwright.models.errors import CatalogueError
-from labwright.models.offline.claim_reader import (
-    answer_cite_ask,
-    answer_cite_select,
-    answer_claim_reader,
-    answer_code_reader,
-    answer_prior_search,
-    answer_prior_work,
-    answer_protocol_review,
-    answer_setup_reader,
-)
 from labwright.models.offline.experiment_code import answer_code, answer_figure_review, answer_figures, answer_plot
 from labwright.models.offline.ideation import (
     answer_ablation_plan,
@@ -37,8 +27,23 @@ from labwright.models.offline.ideation import (
     answer_proposal,
     answer_related_work,
 )
-from labwright.models.offline.node_judgements import answer_compare, answer_feedback, answer_summary, answer_vision
-from labwright.models.offline.paper_judge import answer_influence, answer_judge, answer_prefer
+from labwright.models.offline.judgements import (
+    answer_cite_ask,
+    answer_cite_select,
+    answer_claim_reader,
+    answer_code_reader,
+    answer_compare,
+    answer_feedback,
+    answer_influence,
+    answer_judge,
+    answer_prefer,
+    answer_prior_search,
+    answer_prior_work,
+    answer_protocol_review,
+    answer_setup_reader,
+    answer_summary,
+    answer_vision,
+)
 from labwright.models.offline.paper_writing import (
     answer_addendum,
     answer_copy_edit,

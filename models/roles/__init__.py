@@ -20,7 +20,7 @@ from labwright.models.roles.paper_revision import (
     REVIEWER_REQUESTS,
 )
 from labwright.models.roles.paper_writing import OUTLINE, WRITE
-from labwright.models.roles.questions import QUESTION_CONCLUSION, QUESTION_DESIGN
+from labwright.models.roles.repository import QUESTION_CONCLUSION, QUESTION_DESIGN
 from labwright.models.roles.role import AnyRole
 from labwright.models.roles.study_plan import (
     ABLATION_PLAN,

@@ -12,9 +12,8 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from labwright.models.client import ModelClient, Models
+from labwright.models.client import ModelClient, Models, render
 from labwright.models.errors import ImagesRefused, ModelError
-from labwright.models.prompt_renderer import render
 from labwright.models.roles.judge import JUDGE, JudgeAnswer, JudgeInputs, RecordFacts, Rubric
 from labwright.models.settings import find_family, is_same_family
 from labwright.record.schema.paper import (

@@ -21,7 +21,7 @@ from labwright.models.author import WorkStopped
 from labwright.models.client import ModelClient
 from labwright.models.roles.experiment_code import CoderFact
 from labwright.models.roles.node_assessment import CodeReaderInputs
-from labwright.models.roles.questions import (
+from labwright.models.roles.repository import (
     QUESTION_CONCLUSION,
     QUESTION_DESIGN,
     ConclusionAnswer,

@@ -20,7 +20,7 @@ from labwright.models.backend import ModelRequest
 from labwright.models.conversation import ToolCall
 from labwright.models.replay import ScriptedModel
 from labwright.models.roles.node_assessment import CodeReaderInputs, CodeReading
-from labwright.models.roles.questions import (
+from labwright.models.roles.repository import (
     ConclusionAnswer,
     DesignAnswer,
     ExperimentInputs,

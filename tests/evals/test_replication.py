@@ -19,7 +19,7 @@ from labwright.models.backend import ModelRequest
 from labwright.models.conversation import ToolCall
 from labwright.models.replay import ScriptedModel
 from labwright.models.roles.claim_reader import ClaimReaderInputs, ReadSentences
-from labwright.models.roles.questions import (
+from labwright.models.roles.repository import (
     ConclusionAnswer,
     DesignAnswer,
     ExperimentInputs,

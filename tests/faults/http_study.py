@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from labwright.agent.settings import Settings, compose_settings
 from labwright.models import transport
 from labwright.models.backend import Backend, ModelRequest, Reply
-from labwright.models.ledger import hash_request
+from labwright.models.client import hash_request
 from labwright.models.replay import ScriptedModel
 from labwright.models.retry import open_backend
 from labwright.models.settings import ModelSettings

@@ -22,7 +22,7 @@ from labwright.literature.catalogue_client import (
     CatalogueCredentials,
     CatalogueRequest,
 )
-from labwright.literature.catalogues.arxiv import Arxiv
+from labwright.literature.catalogues import Arxiv
 from labwright.literature.lookup import open_literature
 from tests.literature.catalogues import SLOW_SECONDS, Catalogues, Exchange, fail_unavailable, stay_silent
 from tests.literature.reference_sets import TRUE_ENTRIES, WORLD

@@ -8,8 +8,7 @@ from pydantic import BaseModel
 
 from labwright.evals.expbench.roles import PaperQuestionsInputs, QuestionScriptsInputs, ScriptStepsInputs
 from labwright.models.roles.judge import ShownPaper
-from labwright.models.roles.questions import ListedValue, QuestionConclusionInputs, QuestionInputs
-from labwright.models.roles.repository import ShownFile
+from labwright.models.roles.repository import ListedValue, QuestionConclusionInputs, QuestionInputs, ShownFile
 from labwright.record.schema.idea import (
     DesignedArm,
     DesignedMetric,

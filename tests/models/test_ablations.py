@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from labwright.models import roles
-from labwright.models.client import Models
-from labwright.models.prompt_renderer import render
+from labwright.models.client import Models, render
 from labwright.models.retry import open_backend
 from labwright.models.roles import ROLES
 from labwright.models.settings import ModelSettings

@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 
 from labwright.models.author import Author, AuthorLimits, AuthorWork
-from labwright.models.client import Models
+from labwright.models.client import Models, format_request
 from labwright.models.conversation import Conversation, ToolCall, ToolExchange
 from labwright.models.errors import ModelOutputInvalid
-from labwright.models.ledger import format_request
 from labwright.models.replay import ReplayModel, ScriptedModel, extract_exchange
 from labwright.models.retry import open_backend
 from labwright.models.roles.experiment_code import CODER, CoderFact, CoderInputs, HandIn

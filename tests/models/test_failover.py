@@ -240,7 +240,7 @@ def failing(error: Exception, name: str = "first") -> ScriptedModel:
 
 
 def question(*images: Image) -> ModelRequest:
-    from labwright.models.prompt_renderer import render
+    from labwright.models.client import render
 
     return ModelRequest(
         role=roles.CODE, inputs=CODE, prompt=render(roles.CODE, CODE), output_type=Program, images=images

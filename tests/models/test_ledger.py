@@ -12,9 +12,8 @@ import pytest
 
 from labwright.models import roles
 from labwright.models.backend import Image, ModelRequest, Reply
-from labwright.models.client import Models
+from labwright.models.client import Models, hash_request
 from labwright.models.errors import ModelUnavailable
-from labwright.models.ledger import hash_request
 from labwright.models.replay import ScriptedModel, extract_exchange
 from labwright.models.roles import ROLES
 from labwright.models.roles.experiment_code import Program

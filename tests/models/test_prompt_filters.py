@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labwright.models import roles
+from labwright.models.client import render
 from labwright.models.prompt_filters import (
     FIELD_LEEWAY,
     FIELD_LENGTHS,
@@ -17,7 +18,6 @@ from labwright.models.prompt_filters import (
     cut_middle,
     cut_sentences,
 )
-from labwright.models.prompt_renderer import render
 from labwright.models.roles import ROLES
 from labwright.models.roles.experiment_code import RequiredMeasurements
 from labwright.models.roles.node_assessment import FEEDBACK, FeedbackInputs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from labwright.models.client import render
 from labwright.models.prompt_filters import (
     format_arrays,
     format_claims,
@@ -11,7 +12,6 @@ from labwright.models.prompt_filters import (
     format_other_claims,
     format_setups,
 )
-from labwright.models.prompt_renderer import render
 from labwright.models.roles.figures import FIGURE_REVIEW, ArrayBrief, FigureReviewInputs, Range
 from labwright.models.roles.node_assessment import FEEDBACK
 from labwright.models.roles.paper_writing import ClaimLine, EstimateLine

@@ -17,8 +17,8 @@ from pydantic import BaseModel
 from labwright.evals.ablationbench import roles as ablation_roles
 from labwright.evals.expbench import roles as answer_roles
 from labwright.models import roles
+from labwright.models.client import render
 from labwright.models.prompt_filters import MIN_CUT_SHARE, cut_line, cut_middle, fence, format_measurements
-from labwright.models.prompt_renderer import render
 from labwright.models.roles import ROLES as PRODUCT_ROLES
 from labwright.models.roles.experiment_code import (
     CodeInputs,

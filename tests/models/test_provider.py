@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 
 from labwright.models import roles
 from labwright.models.backend import Image, ModelRequest, Prompt
-from labwright.models.client import Models
+from labwright.models.client import Models, render
 from labwright.models.errors import (
     AccessLost,
     ModelConfigError,
@@ -29,7 +29,6 @@ from labwright.models.errors import (
     QuotaSpent,
 )
 from labwright.models.prices import estimate_tokens
-from labwright.models.prompt_renderer import render
 from labwright.models.providers import ProviderModel, open_model
 from labwright.models.retry import open_backend
 from labwright.models.roles.experiment_code import Program

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from labwright.models import roles
-from labwright.models.prompt_renderer import render
+from labwright.models.client import render
 from labwright.models.roles import ROLES
 from labwright.models.roles.experiment_code import StudyInputs
 from tests.models.examples import CODE, INPUTS, PARENT

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from labwright.models.offline.claim_reader import answer_claim_reader, answer_setup_reader
+from labwright.models.offline.judgements import answer_claim_reader, answer_setup_reader
 from labwright.models.offline.paper_writing import answer_copy_edit
 from labwright.models.replay import ScriptedModel
 from labwright.models.roles.paper_revision import CopyEditInputs, CopyEdits, Reflection, SourceText, TextEdit

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from labwright.models.offline.claim_reader import (
+from labwright.models.offline.judgements import (
     answer_claim_reader,
     answer_code_reader,
     answer_prior_search,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from labwright.models.offline.claim_reader import answer_claim_reader
+from labwright.models.offline.judgements import answer_claim_reader
 from labwright.models.roles.claim_reader import ClaimReaderInputs, PrintedSentence, ReadSentences
 from labwright.models.roles.paper_revision import ReflectInputs, Reflection
 from labwright.models.roles.paper_writing import RequiredStatement, SectionInputs, Sections

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from labwright.models.prompt_renderer import render
+from labwright.models.client import render
 from labwright.models.roles.experiment_code import CODE
 from labwright.record.events.search_events import DecisionMade
 from labwright.sandbox.job import ExecutionProgress, LoggedPoint

@@ -11,7 +11,7 @@ import pytest
 from labwright.models.backend import ModelRequest, Reply
 from labwright.models.client import Models
 from labwright.models.errors import BudgetSpent
-from labwright.models.offline.claim_reader import answer_claim_reader, answer_setup_reader
+from labwright.models.offline.judgements import answer_claim_reader, answer_setup_reader
 from labwright.models.replay import ScriptedModel
 from labwright.models.roles.claim_reader import ClaimReaderInputs, ComparedSentences, ReadSentences, SetupReaderInputs
 from labwright.models.roles.paper_revision import CopyEdits, ReflectInputs, Reflection, SectionEdit, TextEdit

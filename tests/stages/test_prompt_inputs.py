@@ -11,8 +11,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from labwright.models.client import Models
-from labwright.models.prompt_renderer import render
+from labwright.models.client import Models, render
 from labwright.models.replay import ScriptedModel
 from labwright.models.roles.experiment_code import CODE
 from labwright.models.roles.node_assessment import CompareInputs, Preference

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from labwright.models.prompt_renderer import render
+from labwright.models.client import render
 from labwright.models.roles.node_assessment import SUMMARY, StageReport, SummaryInputs
 from labwright.record.events.run_events import LimitReached
 from labwright.record.events.search_events import DecisionMade, NodesCompared, StageWinnerChosen

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from labwright.models.client import Models
-from labwright.models.offline.claim_reader import answer_setup_reader
+from labwright.models.offline.judgements import answer_setup_reader
 from labwright.models.replay import ScriptedModel
 from labwright.models.roles.claim_reader import ComparedSentences, SetupReaderInputs
 from labwright.models.roles.paper_revision import ReflectInputs, Reflection

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from labwright.agent.audit import audit_run
-from labwright.models.prompt_renderer import render
+from labwright.models.client import render
 from labwright.models.roles.experiment_code import CODE
 from labwright.models.roles.study_plan import PLAN as PLAN_ROLE
 from labwright.models.roles.study_plan import PlanInputs

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from labwright.models import roles
-from labwright.models.prompt_renderer import render
+from labwright.models.client import render
 from labwright.models.roles.node_assessment import Statistic
 from labwright.models.roles.role import AnyRole
 from labwright.record.schema.data_plan import Measurement

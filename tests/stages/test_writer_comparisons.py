@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labwright.models.prompt_renderer import render
+from labwright.models.client import render
 from labwright.models.roles.paper_writing import WRITE, ExploratoryComparison
 from labwright.record.run_folder import RunFolder
 from labwright.stages.paper.paper_context import PaperContext

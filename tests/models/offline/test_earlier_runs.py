@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from labwright.models.client import render
 from labwright.models.offline.ideation import answer_idea_match, answer_plan
 from labwright.models.offline.study import load_study
-from labwright.models.prompt_renderer import render
 from labwright.models.roles.ideation import IdeaMatchInputs
 from labwright.models.roles.study_plan import PLAN as PLAN_ROLE
 from labwright.record.schema.data_plan import DataPlan

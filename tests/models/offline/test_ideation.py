@@ -8,10 +8,10 @@ import pytest
 from pydantic import BaseModel
 
 from labwright.models.backend import ModelRequest
+from labwright.models.client import render
 from labwright.models.errors import CatalogueError
 from labwright.models.offline.researcher import OfflineResearcher
 from labwright.models.offline.study import find_study_by_idea, load_study
-from labwright.models.prompt_renderer import render
 from labwright.models.roles import ROLES
 from labwright.models.roles.ideation import (
     DigestAnswer,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labwright.models.errors import CatalogueError
-from labwright.models.offline.paper_judge import answer_judge, find_quote
+from labwright.models.offline.judgements import answer_judge, find_quote
 from labwright.models.roles.judge import JudgeAnswer, JudgeInputs, RecordFacts
 from labwright.review.judge import read_rubric
 from labwright.review.judge.paper_reader import quote_is_in

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labwright.models.roles.questions import ConclusionAnswer
+from labwright.models.roles.repository import ConclusionAnswer
 from labwright.record.claims.question_results import QuestionResults, plan_fresh_seeds
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import Measurement

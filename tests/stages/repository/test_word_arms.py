@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from labwright.models.prompt_renderer import render
+from labwright.models.client import render
 from labwright.models.roles import ABLATION_PLAN, MISSING_ABLATIONS
 from labwright.models.roles.role import AnyRole
 from labwright.record.events.search_events import DecisionMade

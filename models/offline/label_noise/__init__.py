@@ -1,1 +1,0 @@
-"""Label noise and calibration, after the second paper of AI-Scientist-v2 (appendix C.2)."""
