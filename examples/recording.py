@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from labwright.agent.cli.control import send_request
-from labwright.inspector.export.archive import pack_run
+from labwright.inspector.archive import pack_run
 from labwright.record.event_log import RecordError, read_state
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.reducers.run_state import RunState

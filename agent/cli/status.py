@@ -25,9 +25,9 @@ from labwright.agent.cli.commands import Export, ListRuns, Logs, Status, Tree, V
 from labwright.agent.cli.errors import DONE, check_output, format_json, ignoring_closed_output, print_to_stderr
 from labwright.agent.cli.errors import print_lines as print_table_lines
 from labwright.agent.next_steps import estimate_remaining, find_next_steps
+from labwright.inspector.archive import format_events, pack_run
 from labwright.inspector.diagnosis import diagnose_run
-from labwright.inspector.export.archive import format_events, pack_run
-from labwright.inspector.export.html_file import export_page
+from labwright.inspector.html_file import export_page
 from labwright.inspector.live_view import find_process, is_ascii, watch_run
 from labwright.inspector.logs import PrintedLine, read_logs
 from labwright.inspector.render import format_status, format_tree, print_lines

@@ -23,10 +23,17 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response, S
 from labwright.inspector.portfolio import build_portfolio_table
 from labwright.inspector.run_files import MAX_FILE_BYTES, PathRefusedError, open_within, read_blocks
 from labwright.inspector.summary import overall_score
-from labwright.inspector.web.forms import NODE_VERBS, parse_command, parse_fields, send_request
 from labwright.inspector.web.fragments import LIVE_VIEWS, Fragment, RunFragments, encode_update, group_by_parent
 from labwright.inspector.web.node_panel import build_panel, list_calls, open_call
-from labwright.inspector.web.page_renderer import WEB_FOLDER, PageRenderer, require_found
+from labwright.inspector.web.page_renderer import (
+    NODE_VERBS,
+    WEB_FOLDER,
+    PageRenderer,
+    parse_command,
+    parse_fields,
+    require_found,
+    send_request,
+)
 from labwright.inspector.web.paper_pages import PaperHandlers
 from labwright.inspector.web.run_cache import MAX_RUNS_CACHED, CachedRun, RunCollection, RunListEntry, get_or_make
 from labwright.inspector.web.run_views import EstimateRemaining, RunViewHandlers

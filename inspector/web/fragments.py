@@ -25,8 +25,7 @@ from labwright.inspector.web.charts import (
     draw_intervals,
     draw_stage,
 )
-from labwright.inspector.web.forms import NODE_VERBS, list_actions
-from labwright.inspector.web.page_renderer import PageRenderer
+from labwright.inspector.web.page_renderer import NODE_VERBS, PageRenderer, list_actions
 from labwright.inspector.web.paper_pages import find_best_figure
 from labwright.inspector.web.run_cache import CachedRun, RunListEntry
 from labwright.inspector.web.run_views import chart_usage, draw_best_so_far

@@ -15,7 +15,7 @@ from labwright.inspector.findings import AUTHOR_ROLE, AuthorStep, list_author_st
 from labwright.inspector.run_files import ListedFile, list_files, read_curve_lines, read_text
 from labwright.inspector.safe_text import to_printable
 from labwright.inspector.web.charts import Chart, build_charts
-from labwright.inspector.web.forms import AvailableActions, list_actions
+from labwright.inspector.web.page_renderer import AvailableActions, list_actions
 from labwright.inspector.web.run_cache import CachedRun
 from labwright.record.cell_status import CellCounts, CellStatus, compute_node_cells, count_cells
 from labwright.record.events.run_events import CallAnswered

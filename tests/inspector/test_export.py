@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from labwright.agent.cli import main
-from labwright.inspector.export.html_file import MAX_UNSHRUNK_BYTES, PictureEmbedder, rewrite_page, shrink_png
+from labwright.inspector.html_file import MAX_UNSHRUNK_BYTES, PictureEmbedder, rewrite_page, shrink_png
 from labwright.record.event_log import EventLog, read_events
 from labwright.record.events.search_events import NodePlotted
 from labwright.record.line_store import write_rows

@@ -13,10 +13,9 @@ import pytest
 from labwright.inspector.logs import describe_small_step
 from labwright.inspector.render import format_status
 from labwright.inspector.status import read_status
-from labwright.inspector.web.forms import NODE_VERBS
 from labwright.inspector.web.fragments import list_checks
 from labwright.inspector.web.node_panel import CALLS_PER_PAGE, list_calls
-from labwright.inspector.web.page_renderer import PageRenderer
+from labwright.inspector.web.page_renderer import NODE_VERBS, PageRenderer
 from labwright.record.events.paper_events import DraftAssessed, PaperReleased
 from labwright.record.events.run_events import CallAnswered, CommandReceived
 from labwright.record.events.search_events import DecisionMade, NodeProbed

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.prompt_sharing import read_calls
 from labwright.agent.audit import audit_run
 from labwright.agent.settings import Settings, compose_settings
-from labwright.inspector.export.archive import pack_run
+from labwright.inspector.archive import pack_run
 from labwright.inspector.number_tracer import NumberTracer
 from labwright.models.offline.paper_writing import answer_respond
 from labwright.models.replay import ScriptedModel

@@ -11,7 +11,7 @@ import pytest
 from labwright.record.schema.data_plan import Split
 from labwright.record.schema.nodes import Cell
 from labwright.sandbox.repository.command import OutputRedactor
-from labwright.sandbox.repository.curves import MAX_CURVES, MAX_POINTS, read_command_curves
+from labwright.sandbox.repository.command_cells import MAX_CURVES, MAX_POINTS, read_command_curves
 
 CELL = Cell(arm="method", dataset="fit", level="", seed=3)
 
