@@ -4,7 +4,7 @@
 what the audit looks up, and how reliably.
 """
 
-from labwright.review.external_papers.audit import ExternalPaperAudit, audit_paper, collect_audit_facts
 from labwright.review.external_papers.result_files import ResultsError
+from labwright.review.external_papers.verdicts import ExternalPaperAudit, audit_paper, collect_audit_facts
 
 __all__ = ["ExternalPaperAudit", "ResultsError", "audit_paper", "collect_audit_facts"]

@@ -22,10 +22,12 @@ from labwright.review.judge.judge import (
     build_judgement,
     drop_pictures,
     find_family_warnings,
+    find_rubric,
     judge_case,
+    load_bundled_rubrics,
+    read_rubric,
 )
 from labwright.review.judge.paper_reader import JudgeError, Paper, PaperError, RubricError, read_paper
-from labwright.review.judge.rubric import find_rubric, load_bundled_rubrics, read_rubric
 
 __all__ = [
     "GuardedPaper",

@@ -30,8 +30,7 @@ from labwright.record.schema.paper import LATE_ROLES, PaperDraft, RemovedPassage
 from labwright.review.evidence.latex_scanner import CITE_COMMANDS
 from labwright.review.evidence.source_check import collect_used_keys
 from labwright.review.external_papers.result_files import summarize_groups
-from labwright.review.judge.guards import remove_encoded, strip_invisible
-from labwright.review.judge.guards.hidden_markup import TIMEOUT_SECONDS
+from labwright.review.judge.guards import TIMEOUT_SECONDS, remove_encoded, strip_invisible
 from labwright.review.judge.paper_reader import PaperError, decode_text, read_bounded
 
 # Fold lines of a log that repeat earlier lines with other numbers. The first two lines of a kind and the last of each

@@ -15,12 +15,14 @@ from labwright.review.figures import (
     SEVERITIES,
     FigureContext,
     Kind,
+    colour_difference,
+    compute_ciede2000,
     lint_figure,
     lint_figure_folder,
     list_refusals,
     list_remarks,
+    to_lab,
 )
-from labwright.review.figures.axes import colour_difference, compute_ciede2000, to_lab
 
 LINE = DrawnFacts(
     kind="line", label="plain", points=30, low=0.2, high=1.0, mean=0.4, first=1.0, last=0.2, colour="#0072b2", line="-"

@@ -14,6 +14,7 @@ from labwright.models.prompt_filters import format_mark
 from labwright.models.roles.judge import Exhibit, JudgeInputs, Rubric, build_answer_type
 from labwright.record.schema.paper import AuditFacts
 from labwright.review.judge import PaperError, RubricError, build_judge_inputs, build_judgement, read_paper, read_rubric
+from labwright.review.judge.judge import hash_rubric
 from labwright.review.judge.paper_reader import (
     Paper,
     PaperSection,
@@ -22,7 +23,6 @@ from labwright.review.judge.paper_reader import (
     split_markdown_sections,
     split_numbered_text,
 )
-from labwright.review.judge.rubric import hash_rubric
 from tests.models.examples import INPUTS
 
 RUBRIC = read_rubric()

@@ -33,8 +33,8 @@ from labwright.review.judge import (
     render_pages,
 )
 from labwright.review.judge.attachments import describe_exhibits
+from labwright.review.judge.judge import RUBRICS_FOLDER
 from labwright.review.judge.paper_reader import PaperSection
-from labwright.review.judge.rubric import RUBRICS_FOLDER
 from tests.review.test_judge import BODY, FIGURES, QUOTE, given_answer, pdf
 
 pytestmark = pytest.mark.slow
