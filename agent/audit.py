@@ -40,10 +40,10 @@ from labwright.sandbox.output import strip_control_chars
 from labwright.sandbox.repository.git_mirror import open_mirror
 from labwright.sandbox.scoring import read_sealed, read_submitted, score_sealed, score_submissions
 from labwright.stages.paper.disclosure import find_disclosure_file, format_disclosure, rebuild_release_state
-from labwright.stages.paper.draft_versions import select_best
 from labwright.stages.paper.latex_sources import build_sources, extend_evidence
 from labwright.stages.paper.paper_context import PaperContext, build_paper_parts
 from labwright.stages.paper.template import TemplateError
+from labwright.stages.paper.typesetting import select_best
 
 # Compare the cells that a node's attempt reports with the recorded executions. Reads only the log; `agent.audit`
 # checks the files of cells.

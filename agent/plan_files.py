@@ -71,7 +71,7 @@ def read_plan(path: Path) -> DataPlan:
 
 
 def read_text_file(path: Path, before: PaperDraft) -> PaperDraft:
-    """Return a version of a paper's text with the changes of a file (`draft_versions.format_text`). Raises
+    """Return a version of a paper's text with the changes of a file (`stages.paper.typesetting.format_text`). Raises
     `UsageError`."""
     content = read_yaml(path, "paper")
     try:

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from labwright.agent.data import fetch_models, list_sources
@@ -21,7 +21,6 @@ from labwright.agent.environment import describe_isolation_for_readers, list_pac
 from labwright.agent.forecast import build_cost_table, open_studied_llms
 from labwright.agent.next_steps import forecast_remaining
 from labwright.agent.repository_setup import build_report_files, open_repository, user_repository
-from labwright.agent.run_commands import CommandHandler
 from labwright.agent.settings import Settings, override_settings, read_credentials
 from labwright.agent.state_machine import Step, run_state_machine
 from labwright.inspector.safe_text import shorten
@@ -31,16 +30,24 @@ from labwright.models.budget import Budget
 from labwright.models.client import ModelClient, Models
 from labwright.models.errors import BudgetSpent, ProviderDown
 from labwright.models.retry import Retry
+from labwright.record import control_files
 from labwright.record.campaign import SLOTS_FOLDER, count_campaign_peers
 from labwright.record.claims.hypothesis_tests import UnmeasuredEffectError
 from labwright.record.claims.open_questions import build_earlier_study, keep_study
-from labwright.record.event_log import EventLog
-from labwright.record.events.run_events import ProcessEnded, StudiedLLMsAsked, StudyKept
+from labwright.record.event_log import EventLog, Recorder
+from labwright.record.events.run_events import (
+    CommandIgnored,
+    CommandReceived,
+    ProcessEnded,
+    StudiedLLMsAsked,
+    StudyKept,
+)
+from labwright.record.events.search_events import PlanAmended
 from labwright.record.float_compare import parse_whole_number
 from labwright.record.llm_calls import LLMUnavailable, read_exchanges, store_prompt
 from labwright.record.reducers.run_state import RunState
 from labwright.record.retention import delete_unreferenced
-from labwright.record.run_folder import RunFolder, hash_file, write_file
+from labwright.record.run_folder import RunFolder, hash_file, read_free_gb, write_file
 from labwright.record.schema.nodes import PHASES, STAGES, Phase, StageName
 from labwright.sandbox.content_store import ContentStore, default_store_root, share_run
 from labwright.sandbox.datasets import list_source_files
@@ -74,6 +81,113 @@ from labwright.stages.run_context import (
     run_once,
 )
 from labwright.stages.stage_runner import NoWorkingNodeError, StageRunner
+
+PROGRAM_AUTHOR = "the program"
+"""Author of pauses because of a nearly full disk."""
+RESUME_DISK_MARGIN = 1.1
+MAX_PROBLEMS_LISTED = 5
+"""Maximum ignored files that an event names; it counts the others."""
+
+
+@dataclass
+class CommandHandler:
+    """Handles the commands of one process. `pending` names the files that existed before it started."""
+
+    folder: RunFolder
+    recorder: Recorder
+    signals: RunControl
+    stop: Callable[[], None]
+    pending_files: frozenset[str] = frozenset()
+    _handled: set[str] = field(default_factory=set[str])
+    """Names of processed files that still exist, because they cannot be deleted or belong to another user."""
+
+    def process_commands(self) -> None:
+        """Process all waiting commands. Raises `RecordError`."""
+        found = control_files.read_pending_commands(self.folder.root)
+        problems = [f"{name} is not a plain .json file" for name in found.ignored_entries if name not in self._handled]
+        self._handled.update(found.ignored_entries)
+        taken = {one.command.file for one in self.recorder.state.user_commands} if found.commands else set[str]()
+        for path, command in found.commands:
+            if path.name not in self._handled and path.name not in taken:
+                why = command if isinstance(command, str) else self._apply_command(command)
+                problems += [why] if why else []
+            try:
+                path.unlink()
+            except OSError:
+                self._handled.add(path.name)
+        if problems:
+            self.recorder.append(CommandIgnored(number=len(problems), messages=tuple(problems[:MAX_PROBLEMS_LISTED])))
+
+    def pause_on_full_disk(self, min_free_gb: float) -> None:
+        """Pause the run while its disk has less free space than this (10^9 bytes), then resume it.
+
+        Resuming requires 10 % more, so that a run does not keep pausing and resuming. Raises `RecordError`, `OSError`.
+        """
+        pause, free = self.recorder.state.paused_by, read_free_gb(self.folder.root)
+        if pause is None and free < min_free_gb and not self.signals.stop_event.is_set():
+            self.recorder.append(
+                CommandReceived(
+                    verb="pause",
+                    by=PROGRAM_AUTHOR,
+                    text=(
+                        f"only {free:.2f} GB are free on the run's disk, but min_free_gb is {min_free_gb:g}: it "
+                        f"resumes automatically once {RESUME_DISK_MARGIN * min_free_gb:.3g} GB are free"
+                    ),
+                )
+            )
+            self.signals.pause()
+        elif pause is not None and pause.by == PROGRAM_AUTHOR and free >= RESUME_DISK_MARGIN * min_free_gb:
+            self.recorder.append(
+                CommandReceived(verb="resume", by=PROGRAM_AUTHOR, text=f"{free:.2f} GB are free again")
+            )
+            self._continue()
+
+    def _continue(self) -> None:
+        """Allow new work, unless another reason for a pause remains: a full disk, or a gate."""
+        if not self.recorder.state.is_paused:
+            self.signals.resume()
+
+    def _apply_command(self, command: CommandReceived) -> str | None:
+        """Record and apply a command; return why it is ignored, if it is."""
+        why = control_files.find_refusal(
+            self.recorder.state, command, is_running=command.file not in self.pending_files
+        )
+        if why is not None:
+            return f"{command.verb} {command.target[:40]}".strip() + f": {why}"
+        if command.verb == "note" and not command.target:  # record the stage in the log
+            command = command.model_copy(update={"target": self.recorder.state.search.stage or ""})
+        gate = self.recorder.state.open_gate
+        if command.verb == "approve" and gate is not None:
+            command = command.model_copy(update={"target": gate.reached.gate})
+        if (
+            command.plan is not None and command.target != "plan"
+        ):  # first: after a kill here the command is refused, but the plan is amended
+            state = self.recorder.state
+            self.recorder.append(
+                PlanAmended(
+                    number=len(state.search.amendments) + 1,
+                    data_plan=command.plan,
+                    why=command.text or "changed at the gate, without a reason",
+                    by=command.by or "the user",
+                    seen=control_files.describe_seen_results(state),
+                )
+            )
+            write_file(self.folder.root / "data_plan.json", command.plan.model_dump_json(indent=1))
+            command = command.model_copy(update={"plan": None})  # the amendment has the plan
+        self.recorder.append(command)
+        match command.verb:
+            case "stop":
+                self.stop()
+            case "pause":
+                self.signals.pause()
+            case "resume" | "approve":
+                self._continue()
+            case "kill":
+                self.signals.kill_node(command.target)
+            case "mark" | "note" | "amend":
+                pass  # recording is enough
+        return None
+
 
 RELEASED, FAILED, WRONG_USE, LIMITED, NOT_RELEASED, FINDINGS, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 FINISHED_CODES = (RELEASED, LIMITED, NOT_RELEASED)

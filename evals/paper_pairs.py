@@ -41,8 +41,8 @@ from labwright.record.zips import open_run_folder
 from labwright.review.evidence.tex_runner import TexError
 from labwright.review.judge import JudgeError, Paper, collect_record_facts, guard_paper
 from labwright.review.judge.paper_reader import make_excerpt
-from labwright.stages.paper.draft_versions import select_best
 from labwright.stages.paper.paper_steps import read_released_paper
+from labwright.stages.paper.typesetting import select_best
 
 MAX_CLAIMS = 12
 _EMPTY_DRAFT = PaperDraft(title="", abstract="", sections=(Section(title="", body=""),))

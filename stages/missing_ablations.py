@@ -35,9 +35,9 @@ from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
 from labwright.stages.ablation_plan import filter_ablations
 from labwright.stages.evidence.sanity_probes import probe_ablations
 from labwright.stages.evidence.scoring import score_selected_nodes
-from labwright.stages.paper.draft_versions import assess_new_draft, select_best
 from labwright.stages.paper.paper_context import build_paper_claims
 from labwright.stages.paper.reflection import revise
+from labwright.stages.paper.typesetting import assess_new_draft, select_best
 from labwright.stages.repository.patched_arms import show_studied_repository
 from labwright.stages.run_context import RunContext, ask_until_sound, decision_number, record_time_limit
 from labwright.stages.settings import MAX_ABLATION_PLAN_CALLS, MAX_REVISION_ROUNDS

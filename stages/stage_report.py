@@ -44,8 +44,13 @@ from labwright.search.stage_snapshot import (
     nodes_before_marks,
 )
 from labwright.stages.difference_tables import build_mean_tables
-from labwright.stages.node_summaries import describe_failures, trace_branch
-from labwright.stages.prompt_inputs import build_node_line, list_arm_settings, to_statistic
+from labwright.stages.prompt_inputs import (
+    build_node_line,
+    describe_failures,
+    list_arm_settings,
+    to_statistic,
+    trace_branch,
+)
 from labwright.stages.run_context import RunContext
 
 Estimate = TypeVar("Estimate", Statistic, ClaimDifference)

@@ -21,7 +21,7 @@ from labwright.record.events.run_events import CommandReceived
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.nodes import SEARCH_KINDS, STAGES
-from labwright.stages.paper.draft_versions import select_best
+from labwright.stages.paper.typesetting import select_best
 
 WAIT_SECONDS = 2.0
 """Seconds to wait for the run to acknowledge a command."""

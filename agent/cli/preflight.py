@@ -37,7 +37,7 @@ from labwright.sandbox.job import ExecutorError
 from labwright.sandbox.packages import RunPackages, provide_packages
 from labwright.sandbox.settings import SandboxSettings
 from labwright.stages.paper.template import OWN_TEMPLATES, load_template
-from labwright.stages.paper.template_preview import try_template
+from labwright.stages.paper.typesetting import try_template
 from labwright.stages.settings import PaperSettings
 from labwright.stages.user_documents import check_folder
 

@@ -29,7 +29,7 @@ from labwright.sandbox.isolation.processes import read_machine_memory
 from labwright.sandbox.job import ExecutorError, JobOutcome, SandboxError
 from labwright.sandbox.settings import SandboxSettings
 from labwright.stages.paper.template import TemplateError, load_template
-from labwright.stages.paper.template_preview import try_template
+from labwright.stages.paper.typesetting import try_template
 
 TORCH_LIMIT_SECONDS = 90.0
 """Seconds for torch to count GPUs; importing it is slow from a cold disk."""

@@ -32,7 +32,6 @@ from labwright.record.schema.data_plan import DataPlan, DatasetFacts, EvidenceGr
 from labwright.record.schema.decisions import CompareNodes, ExpandTree
 from labwright.record.schema.nodes import STAGES, Node, describe_limit_change, iterate_retries
 from labwright.record.schema.paper import LATE_ROLES, AddendumEstimate
-from labwright.stages.node_summaries import trace_branch
 from labwright.stages.paper.latex import (
     format_longtable,
     format_recorded_row,
@@ -44,6 +43,7 @@ from labwright.stages.paper.latex import (
 from labwright.stages.paper.result_tables import CONSTANT_NOTE, build_addendum_tables, render_in_full, render_plan_note
 from labwright.stages.paper.setup_check import list_setup_rows
 from labwright.stages.paper.supplement_data import build_effort_context, build_supplement_tables
+from labwright.stages.prompt_inputs import trace_branch
 
 MAX_ITEMS = 4
 """Maximum number of items of an incident list in the appendix; the supplement has the full lists."""

@@ -41,13 +41,13 @@ from labwright.review.claims.sentences import (
 )
 from labwright.review.evidence import Violation, collect_used_keys, scan
 from labwright.stages.cost_table import format_claims_task
-from labwright.stages.paper.draft_versions import build_paper_context
 from labwright.stages.paper.figures import expand_macros
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.latex import escape
 from labwright.stages.paper.paper_context import PaperContext
 from labwright.stages.paper.required_statements import describe_unstated
 from labwright.stages.paper.setup_check import check_setup, read_setup
+from labwright.stages.paper.typesetting import build_paper_context
 from labwright.stages.run_context import RunContext, run_once
 
 MAX_SENTENCES = 60

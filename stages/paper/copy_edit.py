@@ -3,7 +3,7 @@
 An edit is refused if it changes a macro, citation, reference, float, number or formula, or the names around a value.
 The edited draft is then checked like one after a reflection: by the evidence check, by TeX, and by the reading of its
 claims. An edit whose sentence claims something new that the record does not support is undone; a version with more
-faults than before is not released (`draft_versions.select_best`).
+faults than before is not released (`typesetting.select_best`).
 
 Limits: an edit may drop a qualification that no claim depends on.
 """
@@ -30,8 +30,8 @@ from labwright.stages.paper.claim_check import (
     list_unstated,
     read_claims,
 )
-from labwright.stages.paper.draft_versions import assess_edit, build_paper_context, find_next_round, select_best
 from labwright.stages.paper.reflection import DraftEdits, apply_edits, list_passages
+from labwright.stages.paper.typesetting import assess_edit, build_paper_context, find_next_round, select_best
 from labwright.stages.run_context import RunContext, run_once
 
 EDIT_NOTE = "copy edit"

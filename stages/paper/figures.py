@@ -62,7 +62,6 @@ from labwright.stages.nodes.node_plots import (
     list_array_folders,
     review_figures,
 )
-from labwright.stages.paper.draft_versions import build_paper_context
 from labwright.stages.paper.hypothesis_figures import (
     RETIRED_FIGURES,
     build_figure_data,
@@ -71,6 +70,7 @@ from labwright.stages.paper.hypothesis_figures import (
 )
 from labwright.stages.paper.paper_context import PaperContext, build_paper_parts, format_statistics
 from labwright.stages.paper.template import PaperTemplate
+from labwright.stages.paper.typesetting import build_paper_context
 from labwright.stages.prompt_inputs import (
     build_node_brief,
     find_aggregate_script,

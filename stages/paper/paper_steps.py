@@ -8,7 +8,7 @@
     release        complete the best version, copy-edit it, cut it to its      this module, copy_edit.py,
                    page limit, cut overclaims: release it or leave it a DRAFT  disclosure.py
 
-Each version is assessed as a whole (`draft_versions`): the draft's source is checked (`review.evidence`), its LaTeX
+Each version is assessed as a whole (`typesetting`): the draft's source is checked (`review.evidence`), its LaTeX
 sources are built (`latex_sources`, from `paper_context`) and typeset, and the PDF is checked (`typesetting`).
 Source: AI-Scientist-v2, section 3.3 and appendix B (writer and reflection). Unlike there, the writer sees ablations and
 replicate statistics.
@@ -66,15 +66,6 @@ from labwright.stages.paper.claim_check import (
 )
 from labwright.stages.paper.copy_edit import copy_edit
 from labwright.stages.paper.disclosure import find_disclosure_file, format_disclosure
-from labwright.stages.paper.draft_versions import (
-    assess_draft,
-    assess_edit,
-    assess_new_draft,
-    build_paper_context,
-    list_obstacles,
-    rank_version,
-    select_best,
-)
 from labwright.stages.paper.figures import draw_figures
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.outline import (
@@ -92,7 +83,16 @@ from labwright.stages.paper.paper_context import PaperContext, build_write_input
 from labwright.stages.paper.reflection import drop_float, place_float, reflect, unplace_moved_figures
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
 from labwright.stages.paper.result_tables import ADDENDUM_TABLE
-from labwright.stages.paper.typesetting import check_abstract
+from labwright.stages.paper.typesetting import (
+    assess_draft,
+    assess_edit,
+    assess_new_draft,
+    build_paper_context,
+    check_abstract,
+    list_obstacles,
+    rank_version,
+    select_best,
+)
 from labwright.stages.run_context import RunContext, run_once, wait_at_gate
 from labwright.stages.settings import MAX_OUTLINE_CALLS
 

@@ -29,13 +29,6 @@ from labwright.stages.paper.citations import (
     reduce_related_work,
 )
 from labwright.stages.paper.claim_check import read_claims
-from labwright.stages.paper.draft_versions import (
-    assess_new_draft,
-    build_paper_context,
-    list_current,
-    rank_version,
-    select_best,
-)
 from labwright.stages.paper.figures import review_paper_figures
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.latex import escape
@@ -45,6 +38,13 @@ from labwright.stages.paper.paper_context import build_write_inputs
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
 from labwright.stages.paper.response import describe_requests
 from labwright.stages.paper.result_tables import ADDENDUM_TABLE
+from labwright.stages.paper.typesetting import (
+    assess_new_draft,
+    build_paper_context,
+    list_current,
+    rank_version,
+    select_best,
+)
 from labwright.stages.run_context import RunContext, run_once
 
 MIN_VIOLATIONS_TO_REWRITE = 5

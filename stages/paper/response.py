@@ -32,10 +32,10 @@ from labwright.record.schema.paper import AddendumEstimate, PaperDraft, RequestA
 from labwright.record.untrusted_files import remove_tree
 from labwright.review.evidence import tex_runner
 from labwright.review.judge.paper_reader import quote_is_in
-from labwright.stages.paper.draft_versions import build_paper_context
 from labwright.stages.paper.figures import expand_macros
 from labwright.stages.paper.latex import PrintableCharacters, escape, render_template
 from labwright.stages.paper.paper_context import PaperContext
+from labwright.stages.paper.typesetting import build_paper_context
 from labwright.stages.run_context import RunContext, run_once
 
 # What the record has for the requests of reviewers: measured values, refusals, or nothing but the text.

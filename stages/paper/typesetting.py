@@ -10,14 +10,21 @@ import asyncio
 import os
 import re
 import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
+from labwright.literature.bibtex import parse_bibtex
 from labwright.pdf.reader import PdfError, read_pdf
-from labwright.record.result_macros import ResultMacroUse, fill_macros, is_interval_form, to_plain_text
+from labwright.record.claims.requested_estimates import list_requests
+from labwright.record.events.paper_events import DraftAssessed
+from labwright.record.reducers.run_state import RunState
+from labwright.record.result_macros import ResultMacroUse, fill_macros, is_interval_form, print_value, to_plain_text
 from labwright.record.run_folder import create_draft_folder
-from labwright.record.schema.paper import PaperFinding
+from labwright.record.schema.paper import PaperDraft, PaperFinding, Section
 from labwright.record.untrusted_files import remove_tree
 from labwright.review.evidence import (
     Evidence,
@@ -29,16 +36,20 @@ from labwright.review.evidence import (
     scan,
     tex_runner,
 )
-from labwright.review.evidence.pdf_check import find_tex_error
+from labwright.review.evidence.pdf_check import extract_pdf_text, find_tex_error
 from labwright.stages.paper.latex_sources import (
     SUPPLEMENT_FILE,
     LatexSources,
     PaperParts,
+    PaperTable,
     build_sources,
     extend_evidence,
 )
+from labwright.stages.paper.paper_context import PaperContext, build_paper_parts, build_write_inputs
+from labwright.stages.paper.required_statements import missing_statements
 from labwright.stages.paper.supplement_data import SUPPLEMENT_FOLDER
-from labwright.stages.paper.template import PICTURE_SUFFIXES, STYLE_SUFFIXES, PaperTemplate
+from labwright.stages.paper.template import PICTURE_SUFFIXES, STYLE_SUFFIXES, PaperTemplate, TemplateError
+from labwright.stages.run_context import RunContext
 
 # Turn the output of a compilation into short findings that a writer can act on. Also check the page limit and the
 # length of the abstract.
@@ -360,3 +371,189 @@ async def _check_type3_fonts(pdf: Path) -> tuple[PaperFinding, ...]:
     if not pages:
         return ()
     return (PaperFinding(text=f"Type 3 fonts in the PDF (page {pages}): save figures with pdf.fonttype 42 or as PNG"),)
+
+
+# Typeset a two-line sample paper to check a template.
+#
+# Guarantees, if `try_template` raises nothing: the skeleton compiles with a title, an abstract, a section, a table, a
+# citation and an appendix; all of them and the notice are in the PDF; the end of the main text is marked, so that the
+# page limit can be checked; the style prints no number that counts as unbound. Limits: a long paper may still look bad.
+
+TIMEOUT_SECONDS = 60.0
+"""TeX time limit for the sample."""
+
+_KEY = "sample/value.mean"
+_WORDS = {
+    "title": "Samplename",
+    "abstract": "Samplesummary",
+    "sections": "Samplebody",
+    "authors": "Samplewriter",
+    "notice": "Samplenotice",
+    "sections (their titles)": "Sampleheading",
+    "appendix": "Sampleappendix",
+}
+"""The skeleton variable that prints each mark."""
+_FACES = r"\emph{a} \textbf{b} \textsf{c} \textsf{\textbf{d}} \texttt{e} \textsc{f} é $x_i$"
+"""Every font style that a paper may use, so that missing fonts show now."""
+_ENTRY = "@misc{sample, title = {Samplework}, author = {Doe, Jane}, year = {2000}, verified = {sample}}"
+
+
+async def try_template(template: PaperTemplate, *, anonymous: bool = False) -> None:
+    """Typeset the sample. Raises `TemplateError` and `review.evidence.tex_runner.TexMissing`."""
+    tex_runner.find_program("pdflatex")
+    with tempfile.TemporaryDirectory(prefix="scientist-template-", ignore_cleanup_errors=True) as name:
+        folder = Path(name) / "paper"
+        draft = PaperDraft(
+            title="Samplename",
+            abstract="Samplesummary.",
+            sections=(
+                Section(
+                    title="Sampleheading",
+                    body=rf"Samplebody \result{{{_KEY}}} \citep{{sample}}. {_FACES}"
+                    "\n\n"
+                    r"\papertable{sample}",
+                ),
+            ),
+        )
+        parts = PaperParts(
+            draft=draft,
+            authors="Samplewriter",
+            anonymous=anonymous,
+            notice="Samplenotice",
+            appendix="\\recordappendix\n\\section{Sampleappendix}\n\\begin{longtable}{L{0.5\\linewidth}}a\\\\\n"
+            "\\end{longtable}\n",
+            library=parse_bibtex(_ENTRY),
+            tables=(PaperTable("sample", rf"\begin{{tabular}}{{c}}\result{{{_KEY}}}\end{{tabular}}", "A table."),),
+            evidence=Evidence(
+                results={_KEY: print_value(0.5, 1)}, cites=frozenset({"sample"}), tables=frozenset({"sample"})
+            ),
+        )
+        built = await build_paper(parts, template, folder, timeout=TIMEOUT_SECONDS)
+        if built.pdf is None:
+            _refuse(template, f"does not compile a two-line paper: {built.findings[0]}")
+        text = "".join((await extract_pdf_text(folder / "paper.pdf")).split()).casefold()  # styles use small capitals
+        for what, mark in _WORDS.items():
+            if mark.casefold() not in text and not (anonymous and what == "authors"):
+                _refuse(template, f"prints no {what}: its skeleton needs << {what.split(' ')[0]} >>")
+        if built.pages is None:
+            _refuse(
+                template,
+                r"does not mark the end of the main text: its skeleton needs \maintextends after the "
+                "last section",
+            )
+        stamped = build_sources(replace(parts, refused=("a sample",)), template).files["paper.tex"]
+        if r"\draftwatermark{" not in stamped:
+            _refuse(
+                template,
+                r"does not mark a refused paper: its skeleton needs <% if draft %>\draftwatermark{DRAFT}"
+                "<% endif %>",
+            )
+        found = await check_pdf(folder, extend_evidence(parts.evidence, template))
+        if found and found[0].kind == "number":
+            _refuse(
+                template,
+                f"prints a number that is not in the record: {found[0].excerpt}; if its style prints this text, "
+                "list it under 'prints' in template.toml",
+            )
+        if found:
+            _refuse(template, f"cannot be checked: {found[0]}")
+
+
+def _refuse(template: PaperTemplate, why: str) -> None:
+    raise TemplateError(f"template {template.name!r} {why}")
+
+
+# Assess versions of a paper's text as a whole, and rank them by their faults; the best one is released.
+
+
+def build_paper_context(context: RunContext, decision_id: int | None = None) -> PaperContext:
+    """Return the record from which a paper is built, either the current one or that of a decision, which prompts
+    use.
+    """
+    state = context.state if decision_id is None else context.state.with_decision_context(decision_id)
+    isolation, requests = context.isolation(state), list_requests(state)
+    return PaperContext(state, context.folder, context.paper, context.notice(state), isolation, requests)
+
+
+async def assess_new_draft(context: RunContext, draft: PaperDraft, *, number: int) -> DraftAssessed:
+    """Assess a version of the text, built in its own folder. The result is not yet recorded."""
+    material = replace(build_paper_context(context), requests=list_requests(context.state, draft))
+    found = await assess_draft(context, material, draft, f"round{number}")
+    limit, inputs = material.template.page_limit, build_write_inputs(material)
+    return DraftAssessed(
+        round=number,
+        draft=draft,
+        pages=found.pages,
+        filled=None if found.pages_filled is None else round(found.pages_filled, 2),
+        findings=found.findings,
+        over=round(max(0.0, (found.pages_filled or 0.0) - limit), 2),
+        left_out=missing_statements(draft, inputs.statements, material.evidence.claims_by_table),
+        violations=tuple(str(violation) for violation in found.violations),
+        untied=dict(Counter(violation.where for violation in found.violations)),
+        complaints=(
+            *(f"section {one.title!r} is empty: write it" for one in draft.sections if not one.body.strip()),
+            *check_thinness(found.pages_filled, limit),
+            *check_abstract(draft.abstract, material.evidence),
+        ),
+    )
+
+
+async def assess_draft(
+    context: RunContext,
+    material: PaperContext,
+    draft: PaperDraft,
+    folder: str,
+    *,
+    refused: Sequence[str] = (),
+    whole: bool = False,
+) -> PaperAssessment:
+    """Check a draft and build it into a folder of the paper's rounds. If `refused` has reasons, the paper is
+    stamped as a DRAFT; `whole` adds the supplement.
+    """
+    return await assess_paper(
+        build_paper_parts(material, draft, refused=refused, whole=whole),
+        material.template,
+        context.folder.paper_folder / "rounds" / folder,
+        timeout=context.paper.timeout,
+    )
+
+
+async def assess_edit(context: RunContext, draft: PaperDraft, *edits: str, anew: bool = False) -> DraftAssessed:
+    """Assess an edit of the best version that is not a reflection; with `anew`, earlier versions no longer count. An
+    unchanged draft is that version."""
+    best = select_best(context.state.paper.drafts)
+    if draft == best.draft:
+        return best
+    made = await assess_new_draft(context, draft, number=find_next_round(context.state))
+    return made.model_copy(update={"done": best.done, "edits": edits, "refused": (), "anew": anew})
+
+
+def find_next_round(state: RunState) -> int:
+    """Return the number of the next version outside the rounds of reflection; none that was read before has it."""
+    return max(*(one.round for one in state.paper.drafts), *state.paper.claims_read, 0) + 1
+
+
+def select_best(drafts: Sequence[DraftAssessed]) -> DraftAssessed:
+    """Return the version to release: fewest violations and omissions, then fewest faults; among equals the latest."""
+    return min(reversed(list_current(drafts)), key=rank_version)
+
+
+def list_current(drafts: Sequence[DraftAssessed]) -> Sequence[DraftAssessed]:
+    """Return the versions assessed since the record last changed or overclaims were cut."""
+    return drafts[max((at for at, one in enumerate(drafts) if one.anew), default=0) :]
+
+
+def rank_version(version: DraftAssessed) -> tuple[float, ...]:
+    """Return the faults of a version as a sort key, most important first; lower is better."""
+    return (
+        len(version.violations) + len(version.left_out),
+        sum(finding.blocks for finding in version.findings),
+        version.over,
+        len(version.findings) + len(version.complaints),
+    )
+
+
+def list_obstacles(assessment: PaperAssessment) -> tuple[str, ...]:
+    """Return the reasons not to release the version; empty if there are none."""
+    untied = tuple(str(violation) for violation in assessment.violations)
+    return untied + tuple(finding.text for finding in assessment.findings if finding.blocks)

@@ -27,7 +27,7 @@ from labwright.record.schema.data_plan import Measurement
 from labwright.review.evidence import check_draft
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.search.scheduler import RunControl
-from labwright.stages.paper import draft_versions
+from labwright.stages.paper import typesetting
 from labwright.stages.paper.latex_sources import PaperParts
 from labwright.stages.paper.template import PaperTemplate
 from labwright.stages.paper.typesetting import PaperAssessment, assess_paper
@@ -140,7 +140,7 @@ class RunWorld:
             folder.mkdir(parents=True, exist_ok=True)
             return PaperAssessment(None, 4, (), 4.0, check_draft(parts.draft, parts.evidence))
 
-        self.patch.setattr(draft_versions, "assess_paper", checked)
+        self.patch.setattr(typesetting, "assess_paper", checked)
         self.patch.setattr(run, "open_backend", opened)
         self.patch.setattr(run_process, "open_executor", executor)
         self.patch.setattr(run_process, "list_packages", importable)

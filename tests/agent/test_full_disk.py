@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from labwright.agent import run_commands
-from labwright.agent.run_commands import CommandHandler
+from labwright.agent import run_process
+from labwright.agent.run_process import CommandHandler
 from labwright.inspector.status import format_user_pause
 from labwright.record.event_log import EventLog
 from labwright.record.events.run_events import CommandReceived
@@ -31,7 +31,7 @@ def test_it_pauses_once_and_goes_on_by_itself(tmp_path: Path, monkeypatch: pytes
     def free_gb(_: Path) -> float:
         return free[0]
 
-    monkeypatch.setattr(run_commands, "read_free_gb", free_gb)
+    monkeypatch.setattr(run_process, "read_free_gb", free_gb)
     looked: list[tuple[float, bool]] = []
 
     def look(gigabytes: float) -> None:

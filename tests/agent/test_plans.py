@@ -12,7 +12,7 @@ import yaml
 
 from labwright.agent.cli import main
 from labwright.agent.plan_files import plan_to_yaml, read_plan
-from labwright.agent.run_commands import CommandHandler
+from labwright.agent.run_process import CommandHandler
 from labwright.models.offline.study import load_study
 from labwright.record.control_files import describe_seen_results, find_refusal, send_command
 from labwright.record.events.run_events import CommandReceived

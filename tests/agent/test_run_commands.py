@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from labwright.agent.cli import main
-from labwright.agent.run_commands import MAX_PROBLEMS_LISTED, CommandHandler
+from labwright.agent.run_process import MAX_PROBLEMS_LISTED, CommandHandler
 from labwright.models.backend import ModelRequest, Reply
 from labwright.models.replay import ScriptedModel
 from labwright.models.roles.experiment_code import Program

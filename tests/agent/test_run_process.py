@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from labwright.agent import run_commands
+from labwright.agent import run_process
 from labwright.agent.run_process import RunProcess
 from labwright.record.control_files import send_command
 from labwright.record.event_log import EventLog, RecordError
@@ -31,7 +31,7 @@ def watched(folder: Path, monkeypatch: pytest.MonkeyPatch, looked: Callable[[int
     def free_gb(_: Path) -> float:  # of a file server, which may be away
         return looked(next(looks))
 
-    monkeypatch.setattr(run_commands, "read_free_gb", free_gb)
+    monkeypatch.setattr(run_process, "read_free_gb", free_gb)
     monkeypatch.setattr("labwright.agent.run_process.POLL_SECONDS", 0.01)
     settings = SimpleNamespace(
         min_free_gb=0.0,

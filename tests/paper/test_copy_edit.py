@@ -14,8 +14,8 @@ from labwright.models.roles.paper_writing import SectionInputs, Sections
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import Evidence
 from labwright.stages.paper.copy_edit import apply_copy_edits, copy_edit
-from labwright.stages.paper.draft_versions import select_best
 from labwright.stages.paper.paper_steps import write_draft
+from labwright.stages.paper.typesetting import select_best
 from tests.stages.test_claim_check import reading
 from tests.stages.test_paper_writing import Desk, bodies, planned
 

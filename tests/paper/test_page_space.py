@@ -10,7 +10,6 @@ from labwright.models.roles.paper_writing import PaperOutline, PlannedAbstract, 
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.paper_events import FiguresDrawn
 from labwright.record.schema.paper import FinalFigure
-from labwright.stages.paper.draft_versions import build_paper_context
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.latex_sources import FigureFile, PaperTable, read_drawn_size
 from labwright.stages.paper.outline import (
@@ -25,7 +24,7 @@ from labwright.stages.paper.outline import (
 )
 from labwright.stages.paper.paper_context import build_write_inputs
 from labwright.stages.paper.template import load_template
-from labwright.stages.paper.typesetting import check_thinness
+from labwright.stages.paper.typesetting import build_paper_context, check_thinness
 from tests.paper import synthetic_paper
 from tests.paper.conftest import PrintedPaper
 from tests.stages.test_paper_writing import Desk, scripted

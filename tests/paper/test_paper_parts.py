@@ -32,13 +32,12 @@ from labwright.review.evidence import numbers
 from labwright.review.evidence.tex_runner import latex_command, run_program
 from labwright.stages.paper.appendix import MAX_ITEMS, list_disclosures, render_appendix, render_supplement
 from labwright.stages.paper.citations import format_bibliography, read_verified_entries, to_reference
-from labwright.stages.paper.draft_versions import list_obstacles
 from labwright.stages.paper.latex import PrintableCharacters, escape, mark_recorded
 from labwright.stages.paper.paper_context import CAPTION_WITHOUT_DESCRIPTION, PaperContext, build_paper_parts
 from labwright.stages.paper.result_tables import CONSTANT_NOTE, build_result_tables
 from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
 from labwright.stages.paper.template import load_template
-from labwright.stages.paper.typesetting import PaperAssessment, find_section, parse_chktex, parse_log
+from labwright.stages.paper.typesetting import PaperAssessment, find_section, list_obstacles, parse_chktex, parse_log
 from labwright.stages.settings import PaperSettings
 from tests.paper import synthetic_paper
 

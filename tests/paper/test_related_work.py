@@ -15,9 +15,9 @@ from labwright.record.schema.prior_work import PriorPaper
 from labwright.review.evidence import check_draft
 from labwright.stages.paper.appendix import render_notice
 from labwright.stages.paper.citations import UNCHECKED_NOVELTY_TEXT, is_novelty_unchecked, reduce_related_work
-from labwright.stages.paper.draft_versions import build_paper_context
 from labwright.stages.paper.paper_context import PaperContext, build_paper_parts
 from labwright.stages.paper.paper_steps import write_draft
+from labwright.stages.paper.typesetting import build_paper_context
 from labwright.stages.settings import PaperSettings
 from tests.paper import synthetic_paper
 from tests.stages.test_paper_writing import Desk, planned, scripted

@@ -24,7 +24,6 @@ from labwright.record.schema.paper import EstimateRequest, FinalFigure, PaperDra
 from labwright.review.evidence import check_draft
 from labwright.stages.paper import required_statements
 from labwright.stages.paper.claim_check import build_claim_record
-from labwright.stages.paper.draft_versions import select_best
 from labwright.stages.paper.outline import is_disclosure
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
 from labwright.stages.paper.reflection import drop_float, place_float
@@ -35,7 +34,7 @@ from labwright.stages.paper.required_statements import (
     list_stopping_statements,
     missing_statements,
 )
-from labwright.stages.paper.typesetting import assess_paper
+from labwright.stages.paper.typesetting import assess_paper, select_best
 from labwright.stages.settings import PaperSettings
 from tests.paper import synthetic_paper
 from tests.record.test_reference_baselines import laddered

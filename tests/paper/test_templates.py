@@ -31,8 +31,7 @@ from labwright.stages.paper.template import (
     load_template,
     resolve_template,
 )
-from labwright.stages.paper.template_preview import try_template
-from labwright.stages.paper.typesetting import assess_paper, build_paper
+from labwright.stages.paper.typesetting import assess_paper, build_paper, try_template
 from tests.paper import custom_template, synthetic_paper, venue_kits
 from tests.paper.conftest import PrintedPaper
 

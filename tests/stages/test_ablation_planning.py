@@ -255,7 +255,7 @@ def without_tex_and_labels() -> Iterator[None]:
         patch.setattr("labwright.stages.paper.reflection.assess_new_draft", assessed)
         patch.setattr("labwright.stages.evidence.resampling.score_sealed", scored)
         patch.setattr("labwright.stages.evidence.resampling.resample_effects", none)
-        patch.setattr("labwright.stages.evidence.scoring.resample_differences", none)
+        patch.setattr("labwright.stages.evidence.resampling.resample_differences", none)
         yield
 
 

@@ -41,9 +41,9 @@ from labwright.sandbox.job import JobOutcome
 from labwright.search.settings import SearchSettings
 from labwright.stages.paper import citations
 from labwright.stages.paper.citations import check_library, gather_citations
-from labwright.stages.paper.draft_versions import build_paper_context
 from labwright.stages.paper.paper_context import read_run_library
 from labwright.stages.paper.reflection import build_reflect_inputs
+from labwright.stages.paper.typesetting import build_paper_context
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
 from tests.fake_executor import FakeExecutor

@@ -17,11 +17,10 @@ from labwright.record.schema.claims import ReadClaim, ReadSentence
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.stages.paper import paper_context, paper_steps, reflection
 from labwright.stages.paper.claim_check import CUT_NOTE, build_claim_record, list_sentences
-from labwright.stages.paper.draft_versions import select_best
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.paper_steps import release_paper, write_draft
 from labwright.stages.paper.reflection import reflect
-from labwright.stages.paper.typesetting import check_abstract
+from labwright.stages.paper.typesetting import check_abstract, select_best
 from labwright.stages.settings import PaperSettings
 from tests.paper import synthetic_paper
 from tests.stages.test_paper_writing import UNTIED, Desk, answers_of, bodies, edit, scripted

@@ -106,7 +106,7 @@ class Run:
             await research.close()
 
     def ask(self, verb: str, rng: Random) -> None:
-        """Ask for something of some node, as `agent.run_commands` takes it."""
+        """Ask for something of some node, as `agent.run_process` takes it."""
         state = self.log.state
         bests = [one.best for one in state.search.stages.values() if one.best]
         target = rng.choice(bests if bests and rng.random() < 0.5 else [*state.nodes, "n9999"])

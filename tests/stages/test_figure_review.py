@@ -26,8 +26,8 @@ from labwright.record.schema.paper import (
     PaperFigureReview,
     Section,
 )
-from labwright.stages.paper.draft_versions import assess_new_draft, build_paper_context
 from labwright.stages.paper.figures import NO_VISION_REASON, crop_figures, review_paper_figures
+from labwright.stages.paper.typesetting import assess_new_draft, build_paper_context
 from labwright.stages.run_context import RunContext
 from tests.stages.test_final_figures import finished
 from tests.stages.test_prompt_inputs import Story

@@ -34,10 +34,10 @@ from labwright.record.schema.paper import FinalFigure, PaperDraft, Section
 from labwright.sandbox.job import JobOutcome
 from labwright.search.settings import SearchSettings
 from labwright.stages.paper import reflection
-from labwright.stages.paper.draft_versions import build_paper_context, select_best
 from labwright.stages.paper.paper_context import build_write_inputs
 from labwright.stages.paper.paper_steps import write_draft
 from labwright.stages.paper.reflection import build_reflect_inputs, reflect
+from labwright.stages.paper.typesetting import build_paper_context, select_best
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
 from tests.fake_executor import FakeExecutor

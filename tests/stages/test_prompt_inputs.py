@@ -43,8 +43,13 @@ from labwright.record.schema.nodes import (
 )
 from labwright.sandbox.job import JobOutcome
 from labwright.search.settings import SearchSettings
-from labwright.stages.node_summaries import MAX_NAMES_CHARS, describe_failures, describe_outcome
-from labwright.stages.prompt_inputs import build_code_inputs, list_arm_settings
+from labwright.stages.prompt_inputs import (
+    MAX_NAMES_CHARS,
+    build_code_inputs,
+    describe_failures,
+    describe_outcome,
+    list_arm_settings,
+)
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
 from labwright.stages.stage_report import build_stage_view, build_summary_inputs, explain_selection

@@ -18,10 +18,10 @@ from labwright.record.schema.claims import ComparedSentence, SentenceLabel, Sent
 from labwright.review.claims.rules import UNREAD
 from labwright.review.claims.sentences import PaperSentence
 from labwright.stages.paper.claim_check import CUT_NOTE
-from labwright.stages.paper.draft_versions import select_best
 from labwright.stages.paper.paper_steps import release_paper, write_draft
 from labwright.stages.paper.reflection import reflect
 from labwright.stages.paper.setup_check import StudyFacts, check_setup, read_setup
+from labwright.stages.paper.typesetting import select_best
 from tests.stages.test_claim_check import finish, written
 from tests.stages.test_paper_writing import UNTIED, Desk, answers_of, edit, scripted
 

@@ -76,7 +76,7 @@ async def agenda(bench: RunContext) -> list[Node]:
 
 
 def kill(bench: RunContext, node: str) -> None:
-    """As `agent.run_commands` does it."""
+    """As `agent.run_process` does it."""
     bench.recorder.append(CommandReceived(verb="kill", target=node, text="it diverges"))
     bench.signals.kill_node(node)
 
