@@ -82,6 +82,13 @@ from labwright.stages.run_context import (
 )
 from labwright.stages.stage_runner import NoWorkingNodeError, StageRunner
 
+# Process user commands of a running run: from `control/` into the record, then apply them.
+#
+# Each command is committed before it is applied, and its file is deleted afterwards; a file named by an event is not
+# processed again. Ignored commands are reported in an event.
+#
+# The program pauses a run with such a command while the disk is nearly full.
+
 PROGRAM_AUTHOR = "the program"
 """Author of pauses because of a nearly full disk."""
 RESUME_DISK_MARGIN = 1.1

@@ -55,6 +55,11 @@ from labwright.search.stage_snapshot import (
 from labwright.stages.difference_tables import build_tables
 from labwright.stages.run_context import RunContext
 
+# Summaries of a whole stage for prompts, bounded in size regardless of the number of nodes.
+#
+# Nodes are ordered by coverage and gain as in `search`, but without marks, costs and comparisons: these may change
+# after a decision, while its prompt must not.
+
 MAX_BEST_LINES = 4
 """Maximum number of lines for the best nodes."""
 MAX_LINES = 10

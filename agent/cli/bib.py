@@ -13,8 +13,7 @@ from labwright.agent.cli.errors import DONE, FINDINGS, check_output, format_line
 from labwright.agent.cli.preflight import check_papers
 from labwright.agent.settings import compose_settings, read_credentials
 from labwright.literature.bibtex import format_bibtex, read_user_library
-from labwright.literature.lookup import CheckedLibrary, open_literature
-from labwright.literature.paper_folder import read_papers
+from labwright.literature.lookup import CheckedLibrary, open_literature, read_papers
 from labwright.record.errors import UsageError
 from labwright.record.run_folder import write_file
 from labwright.record.schema import FrozenModel

@@ -47,7 +47,7 @@ from labwright.record.schema.decisions import RunTask
 from labwright.review.judge import guard_paper, read_paper
 from labwright.review.judge.paper_reader import make_excerpt, quote_is_in
 from labwright.sandbox.repository.git_mirror import GitMirror
-from labwright.stages.repository.repository_context import build_context, read_requested
+from labwright.stages.repository.program_facts import build_context, read_requested
 from labwright.stages.run_context import decision_number
 
 LOG_FILE, PAPERS_FILE, NEEDS_FILE = "extract.jsonl", "papers.jsonl", "needs.json"

@@ -26,8 +26,13 @@ from pathlib import Path
 
 from labwright.literature import LibraryError
 from labwright.literature.bibtex import BibEntry, build_entry, format_bibtex, read_library
-from labwright.literature.lookup import LiteratureClient, attach_verification, list_identities, read_verification
-from labwright.literature.paper_folder import read_papers
+from labwright.literature.lookup import (
+    LiteratureClient,
+    attach_verification,
+    list_identities,
+    read_papers,
+    read_verification,
+)
 from labwright.literature.works import parse_authors, strip_tex
 from labwright.models.client import ModelClient
 from labwright.models.roles.paper_revision import (

@@ -47,7 +47,7 @@ from labwright.stages.prompt_inputs import build_code_inputs
 from labwright.stages.repository.arm_runs import CommandSetup
 from labwright.stages.repository.authors import let_author_work
 from labwright.stages.repository.patch_scope import find_tampering
-from labwright.stages.repository.repository_context import build_context, read_requested
+from labwright.stages.repository.program_facts import build_context, read_requested
 from labwright.stages.run_context import RunContext, StudiedRepository
 
 METRIC_NAME = re.compile(r"metric|accurac|evaluat|(^|[._])(rmse|mse|auc|f1|r2)$", re.IGNORECASE)

@@ -69,8 +69,7 @@ from labwright.stages.repository.ablation_report import load_templates
 from labwright.stages.repository.arm_runs import ArmRuns, CommandSetup, RepositoryArm
 from labwright.stages.repository.authors import format_machine, let_author_work
 from labwright.stages.repository.patch_scope import index_code
-from labwright.stages.repository.program_facts import list_files_fact
-from labwright.stages.repository.repository_context import build_context, order_by_distance, read_requested
+from labwright.stages.repository.program_facts import build_context, list_files_fact, order_by_distance, read_requested
 from labwright.stages.run_context import RunContext, ask_until_sound, decision_number, wait_to_start
 
 # Check the conclusion of a question: a model writes it, and the program prints every number in it by its key. A digit

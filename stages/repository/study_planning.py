@@ -10,11 +10,16 @@ from labwright.models.roles.study_plan import PlanningInputs, RepositoryPlanInpu
 from labwright.record.events.repository_events import BaselineChecked
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.repository import CommandSpace, RepositoryCommand, apply_space
-from labwright.stages.repository.cli_args import find_space_faults, takes_overrides
-from labwright.stages.repository.command_discovery import find_keys, list_options, list_variants
+from labwright.stages.repository.command_discovery import (
+    find_keys,
+    find_space_faults,
+    list_options,
+    list_variants,
+    takes_overrides,
+)
 from labwright.stages.repository.patch_scope import CodeIndex, index_code
 from labwright.stages.repository.patched_arms import show_repository
-from labwright.stages.repository.repository_context import find_documents
+from labwright.stages.repository.program_facts import find_documents
 from labwright.stages.run_context import StudiedRepository
 
 

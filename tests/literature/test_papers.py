@@ -12,8 +12,7 @@ from labwright.agent.cli import main
 from labwright.literature import LibraryError
 from labwright.literature.bibtex import build_entry, format_bibtex, parse_bibtex
 from labwright.literature.catalogue_client import CATALOGUE_NAMES, CatalogueCredentials
-from labwright.literature.lookup import open_literature, read_verification
-from labwright.literature.paper_folder import read_papers
+from labwright.literature.lookup import open_literature, read_papers, read_verification
 from labwright.literature.works import PublishedWork
 from tests.literature.catalogues import Catalogues, stay_silent
 from tests.literature.reference_sets import FALSE_ENTRIES, TRUE_ENTRIES, WORLD
@@ -92,7 +91,7 @@ async def test_papers_are_found_by_identifier_or_title_and_others_are_said(
 async def test_catalogues_that_never_answer_do_not_hold_a_folder_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("labwright.literature.paper_folder.LIBRARY_TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr("labwright.literature.lookup.LIBRARY_TIMEOUT_SECONDS", 0.5)
     for name in "ab":
         pdf(tmp_path / f"{name}.pdf", "Some Title of a Paper", "Some Body")
     with Catalogues(WORLD, dict.fromkeys(CATALOGUE_NAMES, stay_silent)) as catalogues:
