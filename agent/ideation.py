@@ -37,11 +37,12 @@ from labwright.record.schema.nodes import STAGES
 from labwright.sandbox.datasets import list_choices
 from labwright.sandbox.metrics import METRICS
 from labwright.sandbox.packages import RunPackages
+from labwright.stages.document_summaries import digest_documents
 from labwright.stages.ideation.idea_drafting import IdeationContext
 from labwright.stages.ideation.ideation_steps import WriteUpStep, build_idea_work, find_ideas, write_up
 from labwright.stages.prompt_inputs import recall_studies
 from labwright.stages.run_context import decision_number
-from labwright.stages.user_documents import copy_documents, digest_documents, read_copies
+from labwright.stages.user_documents import copy_documents, read_copies
 
 HUB_ADDRESS = ("huggingface.co", 443)
 HUB_WAIT_SECONDS = 5.0

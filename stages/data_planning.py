@@ -68,6 +68,7 @@ from labwright.sandbox.scorers import describe_scorer, freeze_scorer, read_score
 from labwright.search.design_forecast import DesignForecast, forecast_design, read_cell_times, reduce_design
 from labwright.search.settings import SearchSettings
 from labwright.stages.difference_tables import find_tuning_faults, find_unknown
+from labwright.stages.document_summaries import format_statements, read_context
 from labwright.stages.nodes.repository_program import check_repository
 from labwright.stages.paper.citations import check_library
 from labwright.stages.prompt_inputs import STAGE_GOALS, recall_studies
@@ -84,7 +85,6 @@ from labwright.stages.repository.patched_arms import build_search_settings, has_
 from labwright.stages.repository.study_planning import RepositoryPlanning
 from labwright.stages.run_context import RunContext, run_once, wait_at_gate
 from labwright.stages.settings import MAX_AMEND_CALLS, MAX_PLAN_CALLS
-from labwright.stages.user_documents import format_statements, read_context
 
 UNREADABLE_ANSWER = "the previous answer could not be parsed: answer in the requested form, with nothing else"
 TOO_LARGE = (

@@ -34,8 +34,8 @@ from labwright.record.ideation import ClosestWork, FinalIdea, FoundPaper, IdeaOr
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.idea import Idea
 from labwright.review.judge.paper_reader import quote_is_in
+from labwright.stages.document_summaries import format_statements
 from labwright.stages.ideation import idea_checks
-from labwright.stages.user_documents import format_statements
 
 MAX_DRAFTS = 2
 """Maximum number of drafts of one idea: the second replaces a repetition of an earlier idea."""

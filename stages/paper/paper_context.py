@@ -59,6 +59,7 @@ from labwright.review.evidence import (
     find_bold_claims,
     find_printed_claims,
 )
+from labwright.stages.document_summaries import format_statements
 from labwright.stages.paper.appendix import (
     list_disclosures,
     render_appendix,
@@ -83,7 +84,6 @@ from labwright.stages.paper.setup_check import StudyFacts, list_study_facts
 from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
 from labwright.stages.paper.template import PaperTemplate, load_copy, load_template
 from labwright.stages.settings import PaperSettings
-from labwright.stages.user_documents import format_statements
 
 SHOWN_FORMS = ("pm", "mean", "percent")
 """Forms of a mean that prompts show. Tables show intervals and replicates."""

@@ -19,17 +19,15 @@ from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.paper_events import ContextRead
 from labwright.record.ideation import DocumentStatement
+from labwright.stages.document_summaries import MAX_CONTEXT_CHARS, digest_documents, format_statements
 from labwright.stages.user_documents import (
-    MAX_CONTEXT_CHARS,
     MAX_DOCUMENTS,
     MAX_NOTE_BYTES,
     MAX_READ_CHARS,
     ContextError,
     check_folder,
     copy_documents,
-    digest_documents,
     find_documents,
-    format_statements,
     read_copies,
     read_document,
 )

@@ -19,9 +19,10 @@ from labwright.record.run_folder import RunFolder
 from labwright.record.schema.decisions import CONTEXT_TASK
 from labwright.sandbox.job import Executor
 from labwright.search.settings import SearchSettings
+from labwright.stages.document_summaries import format_statements, read_context
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
-from labwright.stages.user_documents import copy_documents, format_statements, read_context
+from labwright.stages.user_documents import copy_documents
 
 NOTE = "We found that seeds matter. The notes ask for at least five seeds in every comparison.\n"
 
