@@ -153,6 +153,26 @@ async def test_cells_measure_what_they_do_on_one_machine(
     assert len(set(re.findall(r"under (\d+)", output))) > 1, "several kernels"
 
 
+@pytest.mark.parametrize("what", ["actor", "machine"])
+async def test_a_lost_actor_or_machine_loses_only_its_running_cells(
+    what: str, cluster: RayCluster, executor: RayExecutor, tmp_path: Path
+) -> None:
+    def kill() -> None:
+        if what == "machine":
+            cluster.machines[-1].kill()
+        else:
+            for one in find_actor_processes(cluster)[:1]:
+                one.kill()
+
+    commit = CommittedCells(after=2, then=kill)
+    outcome = await run_job(executor, celled(tmp_path / "a", 9, 0.5), commit=commit)
+    assert [one.outcome for one in outcome.cells] == ["measured"] * 9
+    assert len(commit.cells) == len({*commit.cells}) == 9
+    if what == "machine":
+        cluster.add()
+        cluster.wait_for_nodes(len(cluster.alive))
+
+
 async def test_leaving_the_stream_leaves_no_process_and_the_machines_usable(
     cluster: RayCluster, executor: RayExecutor, tmp_path: Path
 ) -> None:
@@ -239,23 +259,6 @@ def test_a_machine_that_differs_is_refused(cluster: RayCluster, store: DatasetSt
 def test_a_machine_that_anyone_can_use_is_refused(address: str, has_token: bool, words: str) -> None:
     with pytest.raises(ClusterError, match=words):
         check_address(address, has_token)
-
-
-@pytest.mark.parametrize("what", ["actor", "machine"])  # the last to use the cluster, which loses a machine
-async def test_a_lost_actor_or_machine_loses_only_its_running_cells(
-    what: str, cluster: RayCluster, executor: RayExecutor, tmp_path: Path
-) -> None:
-    def kill() -> None:
-        if what == "machine":
-            cluster.machines[-1].kill()
-        else:
-            for one in find_actor_processes(cluster)[:1]:
-                one.kill()
-
-    commit = CommittedCells(after=2, then=kill)
-    outcome = await run_job(executor, celled(tmp_path / "a", 9, 0.5), commit=commit)
-    assert [one.outcome for one in outcome.cells] == ["measured"] * 9
-    assert len(commit.cells) == len({*commit.cells}) == 9
 
 
 def test_ray_is_started_here_without_an_address_and_ends_with_its_process() -> None:
