@@ -359,6 +359,7 @@ def test_what_is_no_step_is_refused_and_prose_is_reminded(tmp_path: Path, monkey
     assert "You ended without calling `hand_in`" in program.runs[1]["stdin"]
 
 
+@pytest.mark.slow
 def test_an_agent_that_keeps_its_tools_is_a_model_and_no_author(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -167,6 +167,7 @@ def test_what_two_papers_use_is_sent_back_once_then_printed_as_omitted(tmp_path:
     assert set(build_manifest(study.log.state, study.folder)) >= {"context/01_late.pdf", "context/02_old.pdf"}
 
 
+@pytest.mark.slow
 def test_full_texts_are_fetched_kept_and_not_asked_for_again(tmp_path: Path) -> None:
     path = write_pdf(tmp_path / "a.pdf", *OLD)
     works = [
