@@ -252,8 +252,7 @@ def main(run: str, url: str, noted: str, kinds: str = "") -> int:
             os.kill(os.getpid(), signal.SIGKILL)
 
     changes = {"until": os.environ["STUDY_UNTIL"]} if os.environ.get("STUDY_UNTIL") else {}
-    if gates := os.environ.get("STUDY_GATES"):
-        changes |= {"gates": gates, "paper__reflections": "0"}  # one draft less to set
+    changes |= {"gates": os.environ["STUDY_GATES"]} if os.environ.get("STUDY_GATES") else {}
     if (cluster := os.environ.get("STUDY_ON_RAY")) is not None:
         settings = make_settings(url, sandbox__executor="ray", sandbox__ray=cluster, **changes)
         return start_study(folder.parent, folder.name, settings, Path(noted), listen)
