@@ -207,6 +207,7 @@ def test_alternatives_tell_in_how_many_it_holds() -> None:
 
 
 @pytest.mark.parametrize(("claim", "effect"), [("at least", 0.06), ("positive", 0.06), ("within", 0.0)])
+@pytest.mark.slow
 def test_the_planned_seeds_support_four_of_five_claims(claim: ClaimForm, effect: float) -> None:
     rng, right, equal = np.random.default_rng(7), 0, 0
     registered = Effect(estimand=DIFFERENCE, smallest=0.03, claim=claim)
@@ -306,6 +307,7 @@ def test_clusters_add_their_spread_with_their_own_freedom_and_few_decide_nothing
         ("datasets", 0, False),
     ],
 )
+@pytest.mark.slow
 def test_at_the_boundary_hardly_anything_is_supported(unit: IntervalUnit, clusters: int, unequal: bool) -> None:
     """`benchmarks.decisions` at small size; it decides some of them one by one, and fails where these differ."""
     for form in ("difference", "difference of worsts"):

@@ -40,6 +40,7 @@ def search_for(seconds: float, objective: str, order: str) -> tuple[SearchWorld,
 @pytest.mark.parametrize("order", ["arrival", "ticket"])
 @pytest.mark.parametrize("objective", ["measure", "improve"])
 @pytest.mark.parametrize("seconds", [300.0, 500.0])
+@pytest.mark.slow
 def test_confirmation_is_complete_where_exploration_has_to_stop(seconds: float, objective: str, order: str) -> None:
     world, _ = search_for(seconds, objective, order)
     state = world.log.state
