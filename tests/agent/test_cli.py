@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 HEAVY = ("torch", "numpy", "pydantic_ai", "langgraph", "sklearn", "matplotlib", "jupyter_client", "transformers")
 HELP = typer.main.get_command(app)
 assert isinstance(HELP, TyperGroup)
-COMMANDS = list(HELP.commands)
+COMMANDS = dict(HELP.commands)
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def loaded(calls: str, modules: tuple[str, ...] = HEAVY) -> str:
 def test_help_loads_nothing_heavy() -> None:
     rooms = tuple(f"labwright.{name}" for name in ("models", "sandbox", "review", "stages", "agent.settings", "evals"))
     calls = {one: f"assert main([*{one!r}.split(), '--help']) == 0" for one in ("", *COMMANDS)}
-    with_settings = [one for one in COMMANDS if isinstance(HELP.commands[one], SettingsCommand)]
+    with_settings = [one for one in COMMANDS if isinstance(COMMANDS[one], SettingsCommand)]
     assert loaded("; ".join(calls.values())) == "[]"
     assert loaded("; ".join(call for one, call in calls.items() if one not in with_settings), HEAVY + rooms) == "[]"
 
