@@ -54,7 +54,7 @@ from labwright.search.pruning import (
     explain_silence,
     is_loss,
 )
-from labwright.search.replication import find_concluding_replicates
+from labwright.search.replication import find_concluding_replicates, list_unread_replicates
 from labwright.search.scheduler import NodeKilled, ReleaseSlot
 from labwright.search.stage_snapshot import StageSnapshot
 from labwright.stages.measuring import ProgressWatch, TooLate
@@ -142,7 +142,8 @@ async def expand(context: RunContext, decided: DecisionMade, release_slot: Relea
     work = NodeRunner(context, decided, context.models.make_client(decided.k, 0), release_slot)
     node = format_node_id(decided.k)
     try:
-        if node in context.state.killed_nodes:  # the program was killed as well, before it could record this
+        unread = list_unread_replicates(context.state) if context.search.order == "arrival" else ()
+        if node in {*context.state.killed_nodes, *(one.id for one in unread)}:  # before this program was killed
             raise NodeKilled(node)
         await context.signals.run_unless_killed(node, work.run())
     except TooLate:
@@ -152,8 +153,11 @@ async def expand(context: RunContext, decided: DecisionMade, release_slot: Relea
     except NodeKilled:
         left = partial_path(context.folder.get_attempt_path(node, len(context.state.nodes[node].attempts) + 1))
         await to_thread(remove_tree, left, ignore_errors=True)
-        why = f"killed by the user: {context.state.killed_nodes[node].text}"
-        work.record_verdict("cancelled", Failure(kind="killed", message=why))
+        killed = context.state.killed_nodes.get(node)
+        failure = Failure(kind="other", message="not needed: the last look ended the sampling")
+        if killed is not None:
+            failure = Failure(kind="killed", message=f"killed by the user: {killed.text}")
+        work.record_verdict("cancelled", failure)
     except NothingLeftError as error:
         work.record_verdict("cancelled", Failure(kind="nothing left", message=str(error)))
     except (ModelOutputInvalid, ModelRefused) as error:
