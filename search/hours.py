@@ -280,7 +280,9 @@ def check_time(
     )
     if (reason := explain()) is None:
         return None
-    return LimitHit(reason, stage=action.stage, may_fit_later=_may_end_sampling(view) and explain(released=True) is None)
+    return LimitHit(
+        reason, stage=action.stage, may_fit_later=_may_end_sampling(view) and explain(released=True) is None
+    )
 
 
 def _may_end_sampling(view: StageSnapshot) -> bool:
@@ -302,13 +304,14 @@ def explain_no_exploration(
     """Return why an exploratory node may not start in addition to those in progress, or None. Nothing is set aside as
     long as no node works; with `released`, no fresh seeds.
 
-    The first trials of an arm start if those of every arm fit next to `MIN_REPLICATES` seeds, without controls.
+    The first trials of an arm start if those of every arm fit next to `MIN_REPLICATES` seeds, without controls. No more
+    is set aside while no arm is better than a constant prediction.
     """
     waiting = _list_untried_arms(action, view)
-    hours = plan_hours(view, settings, run_seconds=run_seconds, swapped=not waiting)
+    hours = plan_hours(view, settings, run_seconds=run_seconds, swapped=not (waiting or view.is_floored))
     if hours is None or view.best_node is None:
         return None
-    if waiting or released:
+    if waiting or released or view.is_floored:
         most = 0 if released else MIN_REPLICATES
         hours = replace(hours, remaining_seeds=min(hours.remaining_seeds, most))
     seeds = len(list_ablation_seeds(view.lock, settings)) if view.stage == "ablation" else 0

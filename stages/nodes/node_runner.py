@@ -131,6 +131,7 @@ def _read_losses(logs: Iterable[Path]) -> list[CurveSample]:
 RERUN_KINDS: frozenset[NodeKind] = frozenset({"replicate", "trial", "tune"})
 """Kinds of nodes that run their parent's program with another seed or other settings."""
 TUNED_PLAN = "The unchanged program of {}, with the setting that trials selected for each arm. Its plan: "
+UNTUNED_PLAN = "The unchanged program of {} at its defaults, since no trial ran. Its plan: "
 
 
 async def expand(context: RunContext, decided: DecisionMade, release_slot: ReleaseSlot) -> None:
@@ -240,6 +241,9 @@ class NodeRunner:
         if failure is not None:
             self.record_verdict("buggy", failure)
             return
+        if self.repeats_parent():
+            self.record_verdict("good", None, self.parent.verdict)
+            return
         self.enter_step("judging")
         verdict = await self.client.ask(FEEDBACK, build_feedback_inputs(self.context, self.decided))
         unsound = None if verdict.sound else Failure(kind="other", message=f"judged unsound: {verdict.analysis}")
@@ -261,6 +265,15 @@ class NodeRunner:
         """The parent as the decision may see it."""
         return self.view.nodes[self.action.parent or ""]
 
+    def repeats_parent(self) -> bool:
+        """Return whether the node runs its parent's program and took over every cell with the parent's values, so that
+        the parent's judgement holds."""
+        if self.action.kind != "tune" or self.parent.verdict is None or not self.parent.attempts:
+            return False
+        last, before = self.node.attempts[-1], self.parent.attempts[-1]
+        taken = bool(last.cells) and all(one.outcome == "taken over" for one in last.cells)
+        return taken and last.validation_values == before.validation_values
+
     @property
     def view(self) -> StageSnapshot:
         return build_decision_view(self.context, self.decided)
@@ -279,8 +292,12 @@ class NodeRunner:
             added, parent = (), self.parent
             brief = build_node_brief(self.context.folder, parent)
             files = brief.files if self.action.kind == "tune" else brief.non_plot_files
-            plan = TUNED_PLAN.format(parent.id) + parent.plan if self.action.kind == "tune" else parent.plan
-            program = Program(title=parent.title, plan=plan, varies=describe_variation(self.action))
+            tried = any(number for _, number in self.view.decided_trials)
+            plan, varies = parent.plan, describe_variation(self.action)
+            if self.action.kind == "tune":
+                plan = (TUNED_PLAN if tried else UNTUNED_PLAN).format(parent.id) + parent.plan
+                varies = varies if tried else "the defaults: no other setting was tried"
+            program = Program(title=parent.title, plan=plan, varies=varies)
         elif self.context.repository is not None:
             program, files, added = await build_repository_program(self.context, self.decided, self.client, self.view)
         else:
