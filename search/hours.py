@@ -393,7 +393,10 @@ def sum_due_replicates(view: StageSnapshot, settings: SearchSettings) -> float:
         for stage, node, seeds in iterate_targets(view, settings)
         if stage != "agenda"
     }
-    running = [node for node in view.in_flight if node.kind == "replicate" and node.parent in due]
+    fresh = {node.id for node in list_fresh_replicates(view)}
+    running = [
+        node for node in view.in_flight if node.kind == "replicate" and node.parent in due and node.id not in fresh
+    ]
     seconds = sum(count * view.nodes[name].attempts[-1].whole_seconds for name, count in due.items())
     return seconds + sum(view.nodes[node.parent or ""].attempts[-1].whole_seconds for node in running)
 

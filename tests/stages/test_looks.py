@@ -9,12 +9,14 @@ import pytest
 
 from benchmarks.scripted_study import PLAN, SlowModel, draw_plots, make_late_context
 from labwright.record.claims.hypothesis_tests import UnmeasuredEffectError
-from labwright.record.events.search_events import SealedTestScored
+from labwright.record.events.search_events import DecisionMade, SealedTestScored
 from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.nodes import Cell
+from labwright.record.schema.decisions import ExpandTree
+from labwright.record.schema.nodes import Cell, format_node_id
 from labwright.sandbox.job import CellResult, Job
-from labwright.search.replication import FRESH_SEED_OFFSET
+from labwright.search.replication import FRESH_SEED_OFFSET, list_unread_replicates
 from labwright.search.settings import SearchSettings, StageLimits
+from labwright.stages.nodes.node_runner import expand
 from labwright.stages.run_context import RunContext
 from labwright.stages.stage_runner import StageRunner
 from tests.fake_executor import FakeExecutor
@@ -103,3 +105,29 @@ async def test_a_look_at_seeds_without_any_value_of_a_claim_ends_the_run(tmp_pat
         await research.run_follow_ups("ablation")
     await research.close()
     assert context.state.search.looks == []
+
+
+async def test_replicates_that_no_look_reads_are_cancelled_once_sampling_ends(tmp_path: Path) -> None:
+    """As time runs short at the first look, the seed that runs meanwhile is not waited for, and a resumed run does not
+    start it again; with more time it runs."""
+    clock = Clock()
+    context = make_study(tmp_path, clock)
+    research = StageRunner(context)
+    assert await research.run_stage("agenda")
+    lock = context.state.search.current_lock
+    assert lock is not None
+    clock.left = 25.0
+    assert await research.run_follow_ups("ablation")
+    await research.close()
+    assert context.state.search.looks[-1].ends
+    k = context.state.last_decision + 1
+    action = ExpandTree(stage="agenda", kind="replicate", parent=lock.winner, seed=lock.seeds[0] + 90)
+    decided = DecisionMade(k=k, action=action)
+    context.recorder.append(decided)
+    unread = context.state.nodes[format_node_id(k)]
+    assert list_unread_replicates(context.state) == (unread,)
+    await expand(context, decided, lambda: None)
+    ended = context.state.nodes[unread.id]
+    assert ended.status == "cancelled" and not ended.attempts
+    assert ended.failure is not None and ended.failure.kind == "other", "it may run again"
+    assert list_unread_replicates(context.state) == ()
