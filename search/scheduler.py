@@ -258,15 +258,22 @@ class Scheduler:
     def _find_refusal(self, action: SearchAction, view: StageSnapshot) -> LimitHit | None:
         if not isinstance(action, ExpandTree | CompareNodes) and action != ABLATION_PLAN_TASK:
             return None
-        further = is_further_seed(action, view.lock, self.settings)
-        is_limited = further and self.settings.ablation.time_limit is not None  # the usual limit is for the search
-        if isinstance(action, ExpandTree) and (is_limited or action.kind in SEARCH_KINDS - {"tune"} | {"trial"}):
-            now = self._offset + self.run_control.read_clock()
-            reason = self.time_limits.find_refusal(action, view, self.recorder.state, now=now)
-            if reason is not None:
-                return LimitHit(reason, stage=self.stage, may_fit_later=has_nothing_working(view))
-        hit = self.check_room(action)
-        return replace(hit, stage=self.stage) if hit is not None and further else hit  # only the further seeds end
+        if is_further_seed(action, view.lock, self.settings):  # a limit ends these seeds alone
+            late = self._find_stage_limit(action, view) if self.settings.ablation.time_limit is not None else None
+            hit = late or self.check_room(action)
+            return replace(hit, reason=f"no further seeds: {hit.reason}", stage=self.stage) if hit is not None else None
+        if isinstance(action, ExpandTree) and action.kind in SEARCH_KINDS - {"tune"} | {"trial"}:
+            return self._find_stage_limit(action, view) or self.check_room(action)
+        return self.check_room(action)
+
+    def _find_stage_limit(self, action: SearchAction, view: StageSnapshot) -> LimitHit | None:
+        """Return why the time limit of the stage refuses a node, or None."""
+        assert isinstance(action, ExpandTree)
+        now = self._offset + self.run_control.read_clock()
+        reason = self.time_limits.find_refusal(action, view, self.recorder.state, now=now)
+        if reason is None:
+            return None
+        return LimitHit(reason, stage=self.stage, may_fit_later=has_nothing_working(view))
 
     def _pick_with_view(self, seen: VisibleDecisions) -> tuple[SearchAction, StageSnapshot]:
         state, k = self.recorder.state, self._next_decision_id

@@ -6,8 +6,9 @@ import asyncio
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable
-from math import inf
+from math import ceil, inf
 from random import Random
+from statistics import stdev
 
 import pytest
 
@@ -18,16 +19,17 @@ from labwright.record.claims.hypothesis_tests import (
     find_deciding_nodes,
     read_replicate_values,
 )
+from labwright.record.claims.planned_seeds import compute_planned_seeds
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.run_events import LimitReached
 from labwright.record.events.search_events import DecisionMade, LookTaken, NodeJudged, SealedTestScored
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
+from labwright.record.schema.decisions import CompareNodes, ExpandTree, SearchAction, VisibleDecisions
 from labwright.record.schema.hypotheses import Effect as Sought
 from labwright.record.schema.hypotheses import Hypothesis, RivalExplanation
 from labwright.record.schema.nodes import Failure, format_node_id
-from labwright.search.hours import plan_hours
+from labwright.search.hours import LimitHit, plan_hours
 from labwright.search.policy import build_policy
 from labwright.search.replication import FRESH_SEED_OFFSET, build_lock, find_lacking_seeds, is_further_seed
 from labwright.search.scheduler import ReleaseSlot
@@ -108,6 +110,22 @@ def test_the_count_follows_the_spread_of_the_pilot_and_seeds_are_fresh(
     pilot = [one for one in state.nodes.values() if one.kind == "replicate" and one.stage == "tuning"]
     assert pilot and all(one.seed < FRESH_SEED_OFFSET for one in pilot)
     assert world is not Loud or (lock.wanted["gain"] > 20 and "search.max_seeds is 20" in lock.why)
+
+
+class Uneven(Effect):
+    noise = 0.06
+
+
+def test_the_first_look_allows_for_a_pilot_that_shows_too_little_spread() -> None:
+    log, _ = run_whole_search(buggy=0.0, world=Uneven, plan=DECIDED, num_seeds=3, max_seeds=100)
+    state, lock = log.state, log.state.search.current_lock
+    pilot = [one for one in state.nodes.values() if one.kind == "replicate" and one.stage == "tuning"]
+    gains = [a.value - b.value for a, b in (one.measurements for one in pilot)]
+    assert lock is not None and len(gains) == 3
+    effect = DECIDED.hypotheses[0].effects[0]
+    likely, upper = (compute_planned_seeds(effect, sd).n or 0 for sd in (stdev(gains), 2.1170 * stdev(gains)))
+    assert lock.wanted["gain"] == max(5, likely) and 2 * likely < upper, "2 / 0.4463, the 20 % quantile of chi-square"
+    assert lock.looks[0] == ceil(upper / 2) and lock.n == next(size for size in lock.looks if size >= likely)
 
 
 class Early(Quiet):
@@ -306,6 +324,19 @@ def test_further_seeds_pair_with_finished_ones_and_vary() -> None:
     assert list_variant_seeds(log.state) == [looked, FRESH[:5], looked]
 
 
+def test_a_cap_ends_further_seeds_and_not_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check_cap(action: SearchAction, *_: object, **__: object) -> LimitHit | None:
+        dear = isinstance(action, ExpandTree) and (action.stage, action.seed) == ("ablation", FRESH[7])
+        return LimitHit("the budget of 1 GPU-hours") if dear else None
+
+    monkeypatch.setattr("tests.search.scripted_search.check_time", check_cap)
+    log, _ = run_whole_search(buggy=0.0, world=Loud, plan=DECIDED, num_seeds=3, max_seeds=10)
+    assert list_variant_seeds(log.state) == [FRESH[:7]] * 3
+    [limit] = [one for one in log.events if isinstance(one, LimitReached)]
+    assert (limit.stage, limit.reason) == ("ablation", "no further seeds: the budget of 1 GPU-hours")
+    assert log.state.limit_reason is None and not log.state.skipped_kinds
+
+
 SECONDS = 10.0
 """Of every node, while two run at once."""
 HOURLY = make_settings(num_workers=2, num_seeds=5, max_seeds=20, lookahead=0, planned_ablations=0)
@@ -324,16 +355,18 @@ class Clocked:
             self.times.append(now)
             return now
 
-        async def search() -> None:
+        async def search() -> MemoryLog:
             events = kept.log.events[:cut] if kept is not None else new_log(plan=DECIDED).events
-            self.log = MemoryLog(events, clock=tell)
-            world = Loud(self.log, buggy=0.0, delay=lambda k: SECONDS, seconds=SECONDS)
+            log = MemoryLog(events, clock=tell)
+            world = Loud(log, buggy=0.0, delay=lambda k: SECONDS, seconds=SECONDS)
             world.settings, world.run_seconds = given, seconds
-            await run_search(self.log, world, given)
+            await run_search(log, world, given)
+            return log
 
-        virtual_time.run(search())
+        self.log = virtual_time.run(search())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["ticket", "arrival"])
 def test_further_seeds_of_ablations_end_with_the_time_left_for_them(order: str) -> None:
     given = HOURLY.model_copy(update={"order": order})
@@ -360,6 +393,7 @@ def test_further_seeds_of_ablations_end_with_the_time_left_for_them(order: str) 
     assert kept <= left < kept + 4 * SECONDS, "no more than a round and the judging of the last runs"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["ticket", "arrival"])
 def test_further_seeds_go_on_after_a_kill_and_follow_from_the_record(order: str) -> None:
     given = HOURLY.model_copy(update={"order": order})
@@ -382,3 +416,37 @@ def test_further_seeds_go_on_after_a_kill_and_follow_from_the_record(order: str)
     free = Clocked(given, inf)
     for cut in (made[0], made[len(made) // 2] + 1):  # where time refuses nothing, the tree is the same
         assert comparable_tree(Clocked(given, inf, kept=free, cut=cut).log) == comparable_tree(free.log)
+
+
+class Shared(SearchWorld):
+    """All runs with one seed draw the same data, so that seeds differ widely and versions of the method little."""
+
+    gains = True
+
+    def draw_measurements(self, action: ExpandTree, rng: Random) -> tuple[Measurement, ...]:
+        of = action.parent if action.kind == "replicate" else None
+        kind = self.log.state.nodes[of].kind if of is not None else action.kind
+        better = 0.02 * (kind in ("improve", "debug")) if self.gains else Random(f"{of or action}").uniform(-0.02, 0.02)
+        own = 0.0 if self.gains else Random(f"{action}").uniform(-0.05, 0.05)
+        drawn = Random(f"seed {action.seed}").uniform(0.2, 0.4)
+        values = {arm.name: drawn + 0.2 - (arm.role == "method") * (0.1 + better) + own for arm in PLAN.arms}
+        return tuple(measure(value, arm, seed=action.seed) for arm, value in values.items())
+
+
+UNTUNED = PLAN.model_copy(update={"space": ()})
+
+
+@pytest.mark.parametrize("order", ["ticket", "arrival"])
+def test_a_gain_that_seeds_hide_is_found_by_pairs_of_runs_with_one_seed(order: str) -> None:
+    log, _ = run_whole_search(
+        buggy=0.0, world=Shared, plan=UNTUNED, num_seeds=3, order=order, agenda=StageLimits(nodes=3, num_seeds=5)
+    )
+    state = log.state
+    best = state.nodes[state.search.stages["agenda"].best or ""]
+    assert best.kind == "improve", "the prototype was kept for being cheaper"
+    replicates = [one for one in state.list_stage_nodes("agenda") if one.kind == "replicate"]
+    assert [one.parent for one in replicates if one.seed < FRESH_SEED_OFFSET] == [best.id] * 2
+    compared = [one.action for one in state.decisions.values() if isinstance(one.action, CompareNodes)]
+    assert all(one.stage != "agenda" for one in compared)
+    trusted = find_trusted_replicates(state, best.id)
+    assert all(one.seed >= FRESH_SEED_OFFSET for one in trusted), "no claim rests on them"
