@@ -62,6 +62,7 @@ from labwright.sandbox.metrics import (
     find_formula_faults,
     formula_text,
     parse_formula,
+    rates_predictions,
     write_formulas,
 )
 from labwright.sandbox.packages import RunPackages
@@ -183,7 +184,8 @@ async def plan_data(context: RunContext) -> None:
 
 def _compute_constants(plan: DataPlan, labels: Path) -> dict[str, dict[str, float]]:
     """Return the finite values of a constant prediction on validation data: metric -> dataset -> value."""
-    found = {metric.name: compute_chance_level(labels, metric.name) for metric in plan.metrics}
+    names = [metric.name for metric in plan.metrics if rates_predictions(metric)]
+    found = {name: compute_chance_level(labels, name) for name in names}
     finite = {name: {key: value for key, value in those.items() if isfinite(value)} for name, those in found.items()}
     used = {use.name for use in plan.datasets}
     kept = {name: {key: value for key, value in those.items() if key in used} for name, those in finite.items()}

@@ -5,7 +5,8 @@ floor is the value of a constant prediction (the class frequencies, or the mean 
 is above it if the lower end of one of its intervals is: over examples, for a metric from 0 to 1 (Clopper and Pearson
 1934), or over seeds, both at a level that is divided by the number of cells read. Without either, its value counts.
 
-Limits: a metric for which a constant prediction is ideal, such as calibration error, has no floor. A score from 0 to 1
+Limits: a metric for which a constant prediction is ideal, such as calibration error, or which does not rate predictions
+(a gap between groups, agreement with a column, a flip rate), has no floor. A score from 0 to 1
 that is not a share of examples (AUROC, macro F1) is treated as one.
 """
 
@@ -22,6 +23,8 @@ from labwright.record.float_compare import differs_beyond_rounding
 from labwright.record.schema.data_plan import DataPlan, MetricSpec
 from labwright.record.schema.hypotheses import Hypothesis
 
+MAX_DISTANCE_FROM_BEST = 1e-9
+"""Maximum distance of a value that counts as the best possible one: a constant's calibration error is not quite 0."""
 MIN_SEEDS_FOR_INTERVAL = 3
 """Minimum number of seeds for an interval over seeds."""
 
@@ -118,7 +121,7 @@ def _list_cells(plan: DataPlan, one: Hypothesis) -> list[tuple[CellRef, MetricSp
 
 def _is_best(value: float, metric: MetricSpec) -> bool:
     best = metric.high if metric.higher_is_better else metric.low
-    return best is not None and not differs_beyond_rounding((value, best))
+    return best is not None and abs(value - best) <= MAX_DISTANCE_FROM_BEST
 
 
 def _is_above(values: Sequence[float], floor: float, metric: MetricSpec, examples: int, share: float) -> bool:

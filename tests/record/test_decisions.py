@@ -450,7 +450,7 @@ def test_a_rival_is_near_zero_only_where_zero_is_in_its_interval(values: Sequenc
         ((0.36, 0.33), 100_000, 0.336, False),
         ((0.9, 0.33), 1000, 0.336, False),
         ((0.34, 0.33), 1000, None, False),
-        ((0.34, 0.33), 1000, 1.0, False),
+        ((0.34, 0.33), 1000, 1.0 - 1e-16, False),
     ],
 )
 def test_a_claim_about_arms_that_a_constant_prediction_equals_stays_open(

@@ -105,7 +105,7 @@ def test_a_pair_that_tried_only_its_defaults_is_not_tuned(
 ) -> None:
     def find(state: RunState, node: str, trials: Sequence[TrialResult]) -> dict[str, ChosenSetting]:
         found = find_chosen(state, node, trials)
-        counts = dict(zip(("plain", "smooth"), studies, strict=True))
+        counts: dict[str, int] = dict(zip(("plain", "smooth"), studies, strict=True))
         return {arm: one.model_copy(update={"study": counts[arm], "stale": True}) for arm, one in found.items()}
 
     monkeypatch.setattr(sentences, "find_chosen", find)
