@@ -67,7 +67,6 @@ bench: setup  ## what is too slow for the tests: sweeps marked `bench`, and meas
 	$(BIN)/python -m benchmarks.sandbox --out build/bench/sandbox.json
 	$(BIN)/python -m benchmarks.honesty --out build/bench/honesty.json
 	$(BIN)/python -m benchmarks.figure_lint --out build/bench/figures.json
-	$(BIN)/python -m benchmarks.replay --out build/bench/replay.json
 	$(BIN)/python -m benchmarks.reference_baselines --out build/bench/ladder.json
 	$(BIN)/python -m benchmarks.scale --no-page --out build/bench/scale.json
 	$(BIN)/python -m benchmarks.packages --out build/bench/packages.json

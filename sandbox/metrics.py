@@ -691,6 +691,14 @@ def complete_metric(metric: MetricSpec) -> MetricSpec:
     return metric.model_copy(update={"formula": text, "low": low, "high": high, "worst": worst})
 
 
+def rates_predictions(metric: MetricSpec) -> bool:
+    """Whether a metric says how good predictions are, not how they differ between groups, conditions or from a
+    column."""
+    with suppress(FormulaError):
+        return not (text := formula_text(metric)) or parse_formula(text).rule not in {"gap", *SHARE_RULES}
+    return False
+
+
 def can_score(metric: MetricSpec, classes: int, columns: Mapping[str, Sequence[str]]) -> bool:
     """Whether predictions on such a dataset can be scored by the metric."""
     if not (text := formula_text(metric)):

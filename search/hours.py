@@ -6,13 +6,16 @@ seeds), test scoring with its probes, and the paper are set aside. An explorator
 time that the exploratory nodes in progress leave; before the ablation stage, the time of its first node is kept free
 too.
 
-Until the pilot shows the spread, the planned number is not known, and confirmation has its whole share.
+Until the pilot shows the spread, the planned number is not known, and confirmation has its whole share. The first
+trials of each arm come before all seeds but `MIN_REPLICATES`: many seeds of a setting that nobody compared are worth
+less than a few of a tuned one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil, inf
 from statistics import median
 
@@ -22,7 +25,13 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import ABLATION_PLAN_TASK, ExpandTree, SearchAction, VisibleDecisions
 from labwright.record.schema.nodes import STAGES, Node, NodeKind, StageName
 from labwright.record.tuning_results import list_trial_cells
-from labwright.search.design_forecast import CONFIRMATION_SHARE, list_main_cells, list_seed_cells, read_cell_times
+from labwright.search.design_forecast import (
+    CONFIRMATION_SHARE,
+    CellTimes,
+    list_main_cells,
+    list_seed_cells,
+    read_cell_times,
+)
 from labwright.search.policy import MAX_LATE_DEBUGS
 from labwright.search.replication import (
     compute_wanted_seeds,
@@ -100,7 +109,10 @@ def estimate_seconds(action: ExpandTree, view: StageSnapshot) -> float:
             cells = sum(len(list_trial_cells(view.plan, one.arm, seed=0)) * one.share for one in action.trials)
             return last.whole_seconds * cells / max(1, len(last.cells))
         if action.kind == "ablate" and last.cells:  # only its own arm runs
-            return last.whole_seconds / len({line.cell.arm for line in last.cells})
+            seconds, arms = last.whole_seconds, {line.cell.arm for line in last.cells}
+            if (times := _read_times(view)) is not None:
+                seconds, arms = times.estimate(list_main_cells(view.plan)), list_main_arms(view.plan)
+            return seconds / len(arms)
         return last.whole_seconds
     ran = [node.attempts[-1].whole_seconds for node in view.good_nodes]
     return median(ran) if ran else view.plan.expected_seconds
@@ -213,17 +225,24 @@ def count_remaining_seeds(view: StageSnapshot) -> int:
     return max(0, max(view.lock.n, len(list_confirming_seeds(view))) - finished)
 
 
+def _list_timed_nodes(view: StageSnapshot) -> list[Node]:
+    return [one for one in view.nodes.values() if one.status == "good" and one.attempts and one.kind in _TIMED_KINDS]
+
+
+def _read_times(view: StageSnapshot) -> CellTimes | None:
+    return read_cell_times(_list_timed_nodes(view))
+
+
 def compute_seed_seconds(view: StageSnapshot, *, swapped: bool = True) -> float | None:
     """Return the slot-seconds of one fresh seed: every cell that the confirmation measures; None if nothing ran.
 
     A cell takes as long as its median execution, else as long as the others of its arm, else of all.
     """
-    ran = [one for one in view.nodes.values() if one.status == "good" and one.attempts and one.kind in _TIMED_KINDS]
-    if (times := read_cell_times(ran)) is not None:
+    if (times := _read_times(view)) is not None:
         trials = view.lock.trials if view.lock is not None else None
         swapped = view.lock.swapped if view.lock is not None else swapped
         return times.estimate(list_seed_cells(view.plan, trials=trials) if swapped else list_main_cells(view.plan))
-    whole = [one.attempts[-1].seconds for one in ran if one.kind != "trial"]
+    whole = [one.attempts[-1].seconds for one in _list_timed_nodes(view) if one.kind != "trial"]
     return whole[-1] if whole else None
 
 
@@ -256,10 +275,20 @@ def check_time(
         return LimitHit(f"the time limit of {run_seconds:g} s: {left}")
     running = (one.action for one in map(state.decisions.get, (node.decision for node in view.in_flight)) if one)
     exploring = [one for one in running if isinstance(one, ExpandTree) and one.kind in EXPLORING_KINDS]
-    reason = explain_no_exploration(
-        action, exploring, view, settings, run_seconds=run_seconds, seconds_left=seconds_left
+    explain = partial(
+        explain_no_exploration, action, exploring, view, settings, run_seconds=run_seconds, seconds_left=seconds_left
     )
-    return LimitHit(reason, stage=action.stage) if reason is not None else None
+    if (reason := explain()) is None:
+        return None
+    return LimitHit(
+        reason, stage=action.stage, may_fit_later=_may_end_sampling(view) and explain(released=True) is None
+    )
+
+
+def _may_end_sampling(view: StageSnapshot) -> bool:
+    """Return whether a look may soon release the time of further fresh seeds: it was decided on, or its seeds run."""
+    running = any(not one.is_finished for one in list_fresh_replicates(view))
+    return view.lock is not None and bool(view.lock.looks) and (running or view.has_pending_look)
 
 
 def explain_no_exploration(
@@ -270,16 +299,26 @@ def explain_no_exploration(
     *,
     run_seconds: float,
     seconds_left: float,
+    released: bool = False,
 ) -> str | None:
     """Return why an exploratory node may not start in addition to those in progress, or None. Nothing is set aside as
-    long as no node works."""
-    hours = plan_hours(view, settings, run_seconds=run_seconds)
+    long as no node works; with `released`, no fresh seeds.
+
+    The first trials of an arm start if those of every arm fit next to `MIN_REPLICATES` seeds, without controls. No more
+    is set aside while no arm is better than a constant prediction.
+    """
+    waiting = _list_untried_arms(action, view)
+    hours = plan_hours(view, settings, run_seconds=run_seconds, swapped=not (waiting or view.is_floored))
     if hours is None or view.best_node is None:
         return None
+    if waiting or released or view.is_floored:
+        most = 0 if released else MIN_REPLICATES
+        hours = replace(hours, remaining_seeds=min(hours.remaining_seeds, most))
     seeds = len(list_ablation_seeds(view.lock, settings)) if view.stage == "ablation" else 0
     needed = sum_due_replicates(view, settings) + sum(
         estimate_seconds(one, view) * (1 + (seeds if one.stage == "ablation" else 0)) for one in (action, *running)
     )
+    needed += max(0, len(waiting) - 1) * estimate_seconds(action, view)
     left = seconds_left * settings.num_workers
     kept = estimate_first_ablation(view, settings, hours)
     if needed + hours.set_aside + kept <= left:
@@ -289,6 +328,14 @@ def explain_no_exploration(
         f"{left:.0f} slot-seconds are left, {hours.set_aside:.0f} of them set aside for {hours.remaining_seeds} fresh "
         f"seeds, test scoring and the paper{first}, and exploration would need {needed:.0f}"
     )
+
+
+def _list_untried_arms(action: ExpandTree, view: StageSnapshot) -> list[str]:
+    """Return the tuned arms without any trial, if an action is the first trials of one of them."""
+    tried = {arm for arm, _ in view.decided_trials}
+    if action.kind != "trial" or action.stage != "tuning" or tried.intersection(one.arm for one in action.trials):
+        return []
+    return [arm for arm in view.plan.tuned_arms if arm not in tried]
 
 
 def explain_no_further_seeds(
@@ -346,7 +393,10 @@ def sum_due_replicates(view: StageSnapshot, settings: SearchSettings) -> float:
         for stage, node, seeds in iterate_targets(view, settings)
         if stage != "agenda"
     }
-    running = [node for node in view.in_flight if node.kind == "replicate" and node.parent in due]
+    fresh = {node.id for node in list_fresh_replicates(view)}
+    running = [
+        node for node in view.in_flight if node.kind == "replicate" and node.parent in due and node.id not in fresh
+    ]
     seconds = sum(count * view.nodes[name].attempts[-1].whole_seconds for name, count in due.items())
     return seconds + sum(view.nodes[node.parent or ""].attempts[-1].whole_seconds for node in running)
 

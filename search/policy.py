@@ -45,6 +45,9 @@ def stage_end_reason(view: StageSnapshot, settings: SearchSettings) -> str | Non
     every arm received its planned effort and the choices were measured together; ablation when every planned ablation
     was tried and no failed one can still be fixed.
 
+    While no arm of a confirmatory hypothesis is better than a constant prediction, the stages before the lock go on to
+    their limits.
+
     The result depends only on search nodes: once all of them are finished and it is not None, it no longer changes.
     """
     if view.limit_reason:
@@ -55,12 +58,14 @@ def stage_end_reason(view: StageSnapshot, settings: SearchSettings) -> str | Non
     followed_up = not view.unfinished_search_nodes and not view.list_debuggable(settings)
     if view.stage == "preliminary":
         drafted = len(view.list_nodes_of_kind("draft")) >= settings.count_drafts(view.plan.open)
-        works = drafted and view.open_nodes and followed_up
+        works = drafted and view.open_nodes and followed_up and not view.is_floored
         return "a prototype works, and every draft was followed up" if works else None
     if view.best_node is None:
         return "there is no node to build on: the selected node is suspect"
     if view.stage == "tuning":
         base = tuning.find_tuning_base(view)
+        if view.is_floored:
+            return None
         if not view.plan.tuned_arms:
             return "nothing can be tuned: no arm has hyperparameters"
         if base is None or not tuning.is_tunable(view, base):
@@ -181,13 +186,14 @@ class BestFirstPolicy(StagedPolicy):
             if view.best_node is None or view.items_taken_up or is_agenda_exhausted(view):
                 return debug
             if view.stage == "tuning":
-                return debug or tuning.next_tuning_action(view, tuning.find_tuning_base(view))
+                due = debug or tuning.next_tuning_action(view, tuning.find_tuning_base(view))
+                return due or build_floor_improvement(view)
             under_repair = view.best_node.id in view.shared_failures.nodes_under_repair
             return None if under_repair else build_next_expansion(view, view.best_node)
         wanted = len(view.list_nodes_of_kind("draft")) < self.settings.count_drafts(view.plan.open) or not (
             view.open_nodes or view.unfinished_search_nodes
         )
-        return build_expansion(view, "draft", None) if wanted else debug
+        return build_expansion(view, "draft", None) if wanted else debug or build_floor_improvement(view)
 
 
 class ChainPolicy(StagedPolicy):
@@ -208,9 +214,17 @@ class ChainPolicy(StagedPolicy):
         if view.items_taken_up or is_agenda_exhausted(view):
             return None
         if view.stage == "tuning":
-            return tuning.next_tuning_action(view, tuning.find_tuning_base(view))
+            return tuning.next_tuning_action(view, tuning.find_tuning_base(view)) or build_floor_improvement(view)
         newest = view.open_nodes[-1] if view.open_nodes else view.root
         return build_expansion(view, NODE_KIND_BY_STAGE[view.stage], view.root if view.stage == "ablation" else newest)
+
+
+def build_floor_improvement(view: StageSnapshot) -> ExpandTree | None:
+    """Build an improvement of the best node because it is at the floor; None otherwise, and while results are out."""
+    waits = view.unfinished_search_nodes or view.has_pending_trials
+    if not view.is_floored or view.best_node is None or waits:
+        return None
+    return build_expansion(view, "improve", view.best_node).model_copy(update={"item": "", "arm": ""})
 
 
 def build_next_expansion(view: StageSnapshot, parent: Node) -> ExpandTree | None:

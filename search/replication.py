@@ -12,7 +12,8 @@ unused seeds, before all further search; its ablations use the first of these se
 search, if time is left. Stopping whenever a result looks good would bias it, so the fresh seeds are read only at the
 looks of the lock (`record.schema.decisions`).
 
-A seed that was cancelled because time or budget ran out is run again when more is available. A seed that failed, or
+A seed that was cancelled because time or budget ran out, or because a look had ended the sampling (not in `ticket`
+order), is run again when more is available and sampling continues. A seed that failed, or
 that the user ended, is replaced by the next fresh one, whatever its results, for at most a quarter of the seeds.
 Diverged training is a result, not a failure.
 """
@@ -352,6 +353,16 @@ def is_sampling_ended(view: StageSnapshot) -> bool:
     """Return whether a look ended the sampling of fresh seeds, or no claim about their node is possible any more."""
     winner = view.nodes.get(view.lock.winner) if view.lock is not None else None
     return bool(view.looks and view.looks[-1].ends) or winner is None or bool(winner.suspect)
+
+
+def list_unread_replicates(state: RunState) -> tuple[Node, ...]:
+    """Return the unfinished fresh replicates that no look reads, once a look ended the sampling."""
+    lock, looks = state.search.current_lock, state.search.looks
+    if lock is None or not looks or not looks[-1].ends:
+        return ()
+    read = {*looks[-1].seeds, *state.search.added_seeds}
+    fresh = (one for one in state.nodes.values() if one.parent == lock.winner and lock.is_fresh_seed(one.seed))
+    return tuple(one for one in fresh if one.kind == "replicate" and not one.is_finished and one.seed not in read)
 
 
 def find_due_look(view: StageSnapshot) -> RunTask | None:

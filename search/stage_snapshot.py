@@ -12,6 +12,8 @@ from statistics import fmean, stdev
 from typing import Literal
 
 from labwright.record.ablation_results import find_item_nodes
+from labwright.record.claims.floor import NO_SCORES, ConstantScores, Floored, find_floored
+from labwright.record.claims.hypothesis_tests import read_constant_scores, read_replicate_values
 from labwright.record.estimands import list_main_arms
 from labwright.record.events.search_events import ConfirmationLocked, LookTaken
 from labwright.record.internal_errors import Memo
@@ -292,6 +294,8 @@ class StageSnapshot:
     """Whether a limit refused further seeds of the ablations."""
     reference_space: tuple[Hyperparameter, ...] = ()
     """The search space of the off-the-shelf model (`record.reference_baselines`); empty without reference models."""
+    constants: ConstantScores = NO_SCORES
+    """What a constant prediction reaches on validation data."""
     lock: ConfirmationLocked | None = None
     looks: tuple[LookTaken, ...] = ()
     has_pending_look: bool = False
@@ -472,6 +476,20 @@ class StageSnapshot:
         sounder node.
         """
         return self._find_champion()[0]
+
+    def find_floored(self, node: Node | None) -> tuple[Floored, ...]:
+        """Return the confirmatory hypotheses of which no arm is better than a constant prediction in a node and its
+        working replicates."""
+        runs = [read_replicate_values(one).values for one in self.list_good_runs(node)] if node is not None else []
+        confirmatory = {one.id for one in self.plan.hypotheses if one.confirmatory}
+        found = find_floored(self.plan, self.constants, runs)
+        return tuple(one for name, one in found.items() if name in confirmatory)
+
+    @cached_property
+    def is_floored(self) -> bool:
+        """Whether nothing worth confirming was found yet: the best node of a stage that precedes the lock is at the
+        floor."""
+        return self.lock is None and bool(self.find_floored(self.best_node))
 
     @property
     def selects_nothing(self) -> bool:
@@ -705,6 +723,7 @@ def build_snapshot(
         further_seeds_ended=search.further_seeds_ended is not None
         and (before is None or search.further_seeds_ended < before),
         prefers_cheaper=settings.order == "arrival",
+        constants=read_constant_scores(state),
         lock=locked,
         looks=tuple(search.looks[:looks_seen]),
         has_pending_look=looks_seen < len(looks),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
+from pathlib import Path
 from typing import Any
 
 from labwright.models.client import ModelClient
@@ -61,10 +62,12 @@ from labwright.sandbox.metrics import (
     find_formula_faults,
     formula_text,
     parse_formula,
+    rates_predictions,
     write_formulas,
 )
 from labwright.sandbox.packages import RunPackages
 from labwright.sandbox.scorers import describe_scorer, freeze_scorer, read_scorer
+from labwright.sandbox.scoring import compute_chance_level
 from labwright.search.design_forecast import DesignForecast, forecast_design, read_cell_times, reduce_design
 from labwright.search.settings import SearchSettings
 from labwright.stages.difference_tables import find_tuning_faults, find_unknown
@@ -172,10 +175,21 @@ async def plan_data(context: RunContext) -> None:
                 installed=installed,
                 hub=context.hub.select_for_plan(plan) if context.hub is not None else (),
                 settings=build_search_settings(plan) if context.repository is not None else {},
+                constants=await to_thread(_compute_constants, plan, context.folder.labels),
             )
         )
 
     await run_once(context, "prepare", work)
+
+
+def _compute_constants(plan: DataPlan, labels: Path) -> dict[str, dict[str, float]]:
+    """Return the finite values of a constant prediction on validation data: metric -> dataset -> value."""
+    names = [metric.name for metric in plan.metrics if rates_predictions(metric)]
+    found = {name: compute_chance_level(labels, name) for name in names}
+    finite = {name: {key: value for key, value in those.items() if isfinite(value)} for name, those in found.items()}
+    used = {use.name for use in plan.datasets}
+    kept = {name: {key: value for key, value in those.items() if key in used} for name, those in finite.items()}
+    return {name: those for name, those in kept.items() if those}
 
 
 async def _approve_plan(context: RunContext, plan: DataPlan, choices: PlanChoices) -> DataPlan:

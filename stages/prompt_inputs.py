@@ -263,6 +263,7 @@ def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
         ablation=find_ablation(state, action.item) if action.stage == "ablation" else None,
         others=tuple(one for one in others if one.item_text != action.item),
         covered=covered,
+        floored=tuple(one.line for one in view.find_floored(parent)) if action.kind in ("improve", "debug") else (),
         parent=None
         if parent is None
         else build_node_brief(
@@ -336,6 +337,7 @@ def build_feedback_inputs(context: RunContext, decided: DecisionMade) -> Feedbac
         measurements=node.measurements,
         before=select_code(read_source(context.folder.get_source_path(before.id))) if before is not None else {},
         parent_measurements=parent.measurements if parent else (),
+        floored=tuple(one.line for one in view.find_floored(node)),
         stdout_tail=node.attempts[-1].stdout_tail,
         ablation=find_ablation(context.state, action.item) if is_ablation else None,
         duty=find_required_measurements(view),

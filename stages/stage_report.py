@@ -28,7 +28,12 @@ from labwright.record.claims.estimates import (
     find_trusted_replicates,
     is_seed_ignored,
 )
-from labwright.record.claims.hypothesis_tests import decide_from_runs, has_test_data, read_replicate_values
+from labwright.record.claims.hypothesis_tests import (
+    decide_from_runs,
+    has_test_data,
+    read_constant_scores,
+    read_replicate_values,
+)
 from labwright.record.events.search_events import StageSummarised
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import VisibleDecisions
@@ -248,7 +253,9 @@ def build_summary_inputs(context: RunContext, stage: StageName, decision_id: int
         statistics=shown,
         differences=tuple(map(_hide_wide_interval, compute_differences(state, claims))),
         replicates_failed=sum(one.status != "good" for top in tops for one in find_replicates(state, top.id)),
-        decisions=decide_from_runs(plan, [*map(read_replicate_values, runs)], confirmed=False)
+        decisions=decide_from_runs(
+            plan, [*map(read_replicate_values, runs)], confirmed=False, scores=read_constant_scores(state)
+        )
         if best is not None and shown and stage != "ablation"
         else (),
         tables=build_mean_tables(shown, (*tops[1:], *tops[:1]), plan),

@@ -70,7 +70,13 @@ class RayCluster:
     def add(self) -> Machine:
         """Start another machine."""
         address = f"127.{self.network}.0.{len(self.machines) + 2}"
-        role = ["--head", f"--port={self.port}", "--include-dashboard=false", f"--temp-dir={self.folder}"]
+        role = [
+            "--head",
+            f"--port={self.port}",
+            "--no-monitor",
+            "--include-dashboard=false",
+            f"--temp-dir={self.folder}",
+        ]
         words = role if not self.machines else [f"--address={self.address}"]
         log = (self.folder / f"{address}.log").open("wb")
         process = subprocess.Popen(
@@ -81,6 +87,7 @@ class RayCluster:
                 *words,
                 f"--node-ip-address={address}",
                 f"--num-cpus={self.cpus}",
+                "--include-log-monitor=false",  # nobody reads what it forwards
                 "--num-gpus=0",
                 "--object-store-memory=100000000",
                 "--disable-usage-stats",
@@ -97,13 +104,21 @@ class RayCluster:
         return self.machines[-1]
 
     def wait_for_nodes(self, count: int) -> None:
-        """Wait until `count` nodes are alive, as long as the last one is still starting."""
+        """Wait until `count` nodes are alive, as long as the last one is still starting, and Ray knows that those that
+        were killed are dead: until then it gives them work."""
         until = time.monotonic() + START_SECONDS
         while time.monotonic() < until and self.machines[-1].process.poll() is None:
-            if sum(self._has_started(one) for one in self.alive) >= count:
+            if sum(self._has_started(one) for one in self.alive) >= count and not self._list_undead():
                 return
             time.sleep(0.1)
         raise TimeoutError(f"no cluster of {count} nodes within {START_SECONDS:g} s: see {self.folder}")
+
+    def _list_undead(self) -> set[str]:
+        """Return the addresses of killed machines that Ray believes to be alive."""
+        killed = {one.address for one in self.machines} - {one.address for one in self.alive}
+        if not killed:  # no process needs to join the cluster to know
+            return killed
+        return killed & {one["NodeManagerAddress"] for one in import_ray().nodes() if one["Alive"]}
 
     def _has_started(self, machine: Machine) -> bool:
         """Build the error message from the output of `ray start`."""

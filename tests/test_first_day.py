@@ -32,6 +32,7 @@ def read_example(command: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES)
+@pytest.mark.slow
 def test_commands_in_the_pages_can_be_typed(
     page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,7 @@ from benchmarks.tuning import describe_result, describe_truth, measure_studies
 EXAMPLES = read(HOME / "examples.tar.gz")
 
 
+@pytest.mark.slow
 def test_a_label_that_is_not_true_is_seen() -> None:
     """With several levels, only larger gains are found, because there are more comparisons."""
     assert all(describe_truth(one)["label_holds"] for one in EXAMPLES)

@@ -240,6 +240,9 @@ class AuthorInputs(StudyInputs):
         default=None, description="measurements required of this node; None: all that the data plan names"
     )
     parent: NodeBrief | None = None
+    floored: tuple[str, ...] = Field(
+        default=(), description="of the parent: hypotheses of which no arm is better than a constant prediction"
+    )
     tables: Tables = Field(default=Tables(), description="tables of the parent")
     common: CommonFailure | None = Field(
         default=None, description="failure of the parent's children, to fix in the parent"

@@ -45,6 +45,9 @@ class FeedbackInputs(StudyInputs):
     settings: tuple[ChosenSetting, ...] = Field(
         default=(), description="settings of each arm with hyperparameters; only for programs with cells"
     )
+    floored: tuple[str, ...] = Field(
+        default=(), description="one sentence for each hypothesis of which no arm is better than a constant prediction"
+    )
     stdout_tail: str = ""
 
 

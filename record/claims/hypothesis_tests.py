@@ -24,6 +24,9 @@ parts. A hypothesis that presupposes another is tested after it, only if that on
 Holm's correction covers these chains. So at most 2.5 % of studies support a false claim, however the hypotheses depend
 on each other.
 
+A hypothesis of which no arm is better than a constant prediction on validation data is open, whatever its intervals
+(`record.claims.floor`): its arms differ by chance.
+
 Limits: values by seed and by cluster are assumed roughly normal (estimands with a minimum or maximum are skewed even
 then, so their intervals are wider). Preview verdicts, on validation data or on seeds that the search has used, confirm
 nothing. Hypotheses that presuppose the same one are tested one after another, in the plan's order.
@@ -53,6 +56,7 @@ from labwright.record.claims.estimates import (
     find_trusted_replicates,
     find_winner,
 )
+from labwright.record.claims.floor import NO_SCORES, ConstantScores, explain_saturation, find_floored
 from labwright.record.claims.planned_seeds import count_precise_units
 from labwright.record.errors import UserError
 from labwright.record.estimands import (
@@ -195,7 +199,9 @@ def decide_hypotheses(state: RunState, levels: Mapping[str, float] | None = None
     if search.looks and lock is not None and fresh:
         last = search.looks[-1]
         ended = bool(last.ends) and last.look + 1 < len(lock.looks)
-        return decide_from_looks(plan, _read_looks(state, nodes), confirmed=True, levels=levels or {}, ended=ended)
+        samples = _read_looks(state, nodes)
+        scores = read_constant_scores(state)
+        return decide_from_looks(plan, samples, confirmed=True, levels=levels or {}, ended=ended, scores=scores)
     scored = bool(search.test_measurements)
 
     def find_resampled(key: str) -> ResampledInterval | None:
@@ -204,8 +210,19 @@ def decide_hypotheses(state: RunState, levels: Mapping[str, float] | None = None
 
     confirmed = fresh and not (lock is not None and lock.looks) and (scored or not has_test_data(nodes))
     return decide_from_runs(
-        plan, read_deciding_runs(state), confirmed=confirmed, levels=levels or {}, find_resampled=find_resampled
+        plan,
+        read_deciding_runs(state),
+        confirmed=confirmed,
+        levels=levels or {},
+        find_resampled=find_resampled,
+        scores=read_constant_scores(state),
     )
+
+
+def read_constant_scores(state: RunState) -> ConstantScores:
+    """Return what a constant prediction reaches on the validation data of a run."""
+    sizes = {one.name: one.sizes.get("validation", 0) for one in state.search.datasets}
+    return ConstantScores(state.search.constants, sizes)
 
 
 class LookSample(NamedTuple):
@@ -358,18 +375,28 @@ def decide_from_runs(
     confirmed: bool,
     find_resampled: ResampledLookup = lambda key: None,
     levels: Mapping[str, float] = MappingProxyType({}),
+    scores: ConstantScores = NO_SCORES,
 ) -> tuple[HypothesisDecision, ...]:
     """Decide every hypothesis of a plan from these runs, in one test."""
-    return decide_from_looks(plan, [LookSample(runs, find_resampled)], confirmed=confirmed, levels=levels)
+    sample = LookSample(runs, find_resampled)
+    return decide_from_looks(plan, [sample], confirmed=confirmed, levels=levels, scores=scores)
 
 
 def decide_from_looks(
-    plan: DataPlan, samples: Sequence[LookSample], *, confirmed: bool, levels: Mapping[str, float], ended: bool = False
+    plan: DataPlan,
+    samples: Sequence[LookSample],
+    *,
+    confirmed: bool,
+    levels: Mapping[str, float],
+    ended: bool = False,
+    scores: ConstantScores = NO_SCORES,
 ) -> tuple[HypothesisDecision, ...]:
     """Decide every hypothesis of a plan from one sample, or from those of several looks.
 
     `ended` says that sampling ended before the last look of the table.
     """
+    runs = samples[-1].runs
+    floored = find_floored(plan, scores, [run.values_by_split.get("validation", {}) for run in runs])
     measured = {
         one.id: [
             [
@@ -383,6 +410,8 @@ def decide_from_looks(
     weights = [sample.weight for sample in samples]
 
     def compute_p(one: Hypothesis) -> float | None:
+        if one.id in floored:
+            return None
         parts = measured[one.id][: len(one.effects)]
         p_values = ([each.compute_p() if each.found is not None else None for each in looks] for looks in parts)
         return _find_largest([combine_look_p(each, weights) for each in p_values])
@@ -406,6 +435,8 @@ def decide_from_looks(
                 confirmed=confirmed and one.confirmatory,
                 look=samples[-1].look,
                 after=next(unsupported, ""),
+                floored=floored[one.id].reason if one.id in floored else "",
+                saturated=explain_saturation(plan, one, [run.values for run in runs]),
             )
             parts = [_decide_effect(looks, level, weights, ended=ended) for looks in measured[one.id]]
             decided[one.id] = _build_decision(one, parts, base)
@@ -414,9 +445,10 @@ def decide_from_looks(
 
 def is_conclusive(decisions: Sequence[HypothesisDecision]) -> bool:
     """Return whether sampling may end: every confirmatory claim is supported or refuted, waits for one that is not
-    supported, or has intervals whose half-width is at most a third of the smallest effect."""
+    supported, compares arms at the floor, or has intervals whose half-width is at most a third of the smallest
+    effect."""
     return all(
-        one.verdict != "open" or bool(one.after) or all(part.is_precise for part in one.parts)
+        one.verdict != "open" or bool(one.after or one.floored) or all(part.is_precise for part in one.parts)
         for one in decisions
         if one.hypothesis.confirmatory
     )
@@ -744,8 +776,11 @@ def _find_worst_value(
 def _build_decision(one: Hypothesis, parts: Sequence[EffectDecision], base: HypothesisDecision) -> HypothesisDecision:
     """Return the decision with these parts: effects, alternatives and rival, in this order."""
     end = len(one.effects) + len(one.alternatives)
+    if base.floored:
+        nothing = {"verdict": "open", "direction": "open", "why": base.floored, "needed": None, "optimistic": False}
+        parts = [part.model_copy(update=nothing) for part in parts]
     own, others, rival = parts[: len(one.effects)], parts[len(one.effects) : end], parts[end:]
-    if base.after:
+    if base.after and not base.floored:
         waits = {"verdict": "open", "why": f"tested only after {base.after} is supported", "needed": None}
         own = [part.model_copy(update=waits) for part in own]
     verdicts = {part.verdict for part in own}

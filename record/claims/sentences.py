@@ -120,7 +120,7 @@ def join_names(names: Sequence[str]) -> str:
 # Caveats that qualify a verdict without changing it: incomplete tuning, and baselines that miss a published value.
 # Limits: a baseline without an anchor may still be far from its published value.
 
-Caveat = Literal["tuned with fewer trials", "tuning not converged", "unanchored"]
+Caveat = Literal["not tuned", "tuned with fewer trials", "tuning not converged", "unanchored"]
 
 
 class AnchorComparison(NamedTuple):
@@ -165,8 +165,11 @@ class CaveatFinder:
     def find_caveats(self, claim: Claim, other: Claim) -> tuple[Caveat, ...]:
         """Return the caveats of comparing two claims."""
         settings = [one for each in (claim, other) if (one := self._find_setting(each)) is not None]
+        stale = any(one.stale for one in settings)
+        untuned = stale and all(one.study <= 1 for one in settings)  # the defaults alone
         applies: dict[Caveat, bool] = {
-            "tuned with fewer trials": any(one.stale for one in settings),
+            "not tuned": untuned,
+            "tuned with fewer trials": stale and not untuned,
             "tuning not converged": any(one.gaining for one in settings),
             "unanchored": other.split == "test" and other.arm in self._unanchored,
         }

@@ -205,6 +205,8 @@ class PlanPrepared(FrozenModel):
     """Packages, if the settings or the plan require any."""
     hub: tuple[HubItem, ...] = Field(default=(), description="models and datasets that the plan uses from the hub")
     settings: dict[str, int] = Field(default={}, description="overrides that follow from the plan, by dotted key")
+    constants: dict[str, dict[str, float]] = Field(default={}, exclude_if=lambda found: not found)
+    """Metric -> dataset -> its value for a constant prediction on validation data, where one can be computed."""
 
 
 class DecisionMade(FrozenModel):

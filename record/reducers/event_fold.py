@@ -449,6 +449,7 @@ def _apply_work_event(state: RunState, event: Event, at: float) -> None:
         case PlanPrepared():
             search.data_plan, search.datasets, search.scorers = event.data_plan, event.datasets, event.scorers
             search.installed_packages, search.hub_items = event.installed, event.hub
+            search.constants = event.constants
             state.overrides = event.settings | state.overrides
             index_trial_results(state, state.nodes.values())
         case PlanAmended():

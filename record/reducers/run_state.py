@@ -394,6 +394,8 @@ class SearchState:
     """The review of the plan by a second model; None before it."""
     datasets: tuple[DatasetFacts, ...] = ()
     scorers: tuple[FrozenScorer, ...] = ()
+    constants: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
+    """Metric -> dataset -> its value for a constant prediction on validation data."""
     installed_packages: InstalledPackages | None = None
     hub_items: tuple[HubItem, ...] = ()
     stages: dict[StageName, StageState] = field(default_factory=lambda: {name: StageState() for name in STAGES})

@@ -203,6 +203,10 @@ class HypothesisDecision(FrozenModel):
     look: int | None = Field(default=None, description="index of the last look; None in a study without looks")
     after: str = ""
     """Id of a hypothesis that it presupposes and that is not supported, so that it is open."""
+    floored: str = Field(default="", exclude_if=lambda found: not found)
+    """Why it is open whatever its intervals say: no arm that it reads is better than a constant prediction."""
+    saturated: str = Field(default="", exclude_if=lambda found: not found)
+    """That every arm that it reads is as good as the metric can be; it does not change the verdict."""
     holds: int = Field(default=0, description="number of declared alternatives that are supported")
     others: tuple[EffectDecision, ...] = Field(default=(), exclude=True, description="decisions on these alternatives")
     rival: EffectDecision | None = None
@@ -215,7 +219,7 @@ class HypothesisDecision(FrozenModel):
         near zero.
         """
         one = self.rival
-        if one is None or one.low is None or one.high is None:
+        if one is None or one.low is None or one.high is None or self.floored:
             return None
         if one.low > 0 or one.high < 0:
             return "above zero" if one.low > 0 else "below zero"

@@ -54,7 +54,7 @@ from labwright.search.pruning import (
     explain_silence,
     is_loss,
 )
-from labwright.search.replication import find_concluding_replicates
+from labwright.search.replication import find_concluding_replicates, list_unread_replicates
 from labwright.search.scheduler import NodeKilled, ReleaseSlot
 from labwright.search.stage_snapshot import StageSnapshot
 from labwright.stages.measuring import ProgressWatch, TooLate
@@ -131,6 +131,7 @@ def _read_losses(logs: Iterable[Path]) -> list[CurveSample]:
 RERUN_KINDS: frozenset[NodeKind] = frozenset({"replicate", "trial", "tune"})
 """Kinds of nodes that run their parent's program with another seed or other settings."""
 TUNED_PLAN = "The unchanged program of {}, with the setting that trials selected for each arm. Its plan: "
+UNTUNED_PLAN = "The unchanged program of {} at its defaults, since no trial ran. Its plan: "
 
 
 async def expand(context: RunContext, decided: DecisionMade, release_slot: ReleaseSlot) -> None:
@@ -142,7 +143,8 @@ async def expand(context: RunContext, decided: DecisionMade, release_slot: Relea
     work = NodeRunner(context, decided, context.models.make_client(decided.k, 0), release_slot)
     node = format_node_id(decided.k)
     try:
-        if node in context.state.killed_nodes:  # the program was killed as well, before it could record this
+        unread = list_unread_replicates(context.state) if context.search.order == "arrival" else ()
+        if node in {*context.state.killed_nodes, *(one.id for one in unread)}:  # before this program was killed
             raise NodeKilled(node)
         await context.signals.run_unless_killed(node, work.run())
     except TooLate:
@@ -152,8 +154,11 @@ async def expand(context: RunContext, decided: DecisionMade, release_slot: Relea
     except NodeKilled:
         left = partial_path(context.folder.get_attempt_path(node, len(context.state.nodes[node].attempts) + 1))
         await to_thread(remove_tree, left, ignore_errors=True)
-        why = f"killed by the user: {context.state.killed_nodes[node].text}"
-        work.record_verdict("cancelled", Failure(kind="killed", message=why))
+        killed = context.state.killed_nodes.get(node)
+        failure = Failure(kind="other", message="not needed: the last look ended the sampling")
+        if killed is not None:
+            failure = Failure(kind="killed", message=f"killed by the user: {killed.text}")
+        work.record_verdict("cancelled", failure)
     except NothingLeftError as error:
         work.record_verdict("cancelled", Failure(kind="nothing left", message=str(error)))
     except (ModelOutputInvalid, ModelRefused) as error:
@@ -236,6 +241,9 @@ class NodeRunner:
         if failure is not None:
             self.record_verdict("buggy", failure)
             return
+        if self.repeats_parent():
+            self.record_verdict("good", None, self.parent.verdict)
+            return
         self.enter_step("judging")
         verdict = await self.client.ask(FEEDBACK, build_feedback_inputs(self.context, self.decided))
         unsound = None if verdict.sound else Failure(kind="other", message=f"judged unsound: {verdict.analysis}")
@@ -257,6 +265,15 @@ class NodeRunner:
         """The parent as the decision may see it."""
         return self.view.nodes[self.action.parent or ""]
 
+    def repeats_parent(self) -> bool:
+        """Return whether the node runs its parent's program and took over every cell with the parent's values, so that
+        the parent's judgement holds."""
+        if self.action.kind != "tune" or self.parent.verdict is None or not self.parent.attempts:
+            return False
+        last, before = self.node.attempts[-1], self.parent.attempts[-1]
+        taken = bool(last.cells) and all(one.outcome == "taken over" for one in last.cells)
+        return taken and last.validation_values == before.validation_values
+
     @property
     def view(self) -> StageSnapshot:
         return build_decision_view(self.context, self.decided)
@@ -275,8 +292,12 @@ class NodeRunner:
             added, parent = (), self.parent
             brief = build_node_brief(self.context.folder, parent)
             files = brief.files if self.action.kind == "tune" else brief.non_plot_files
-            plan = TUNED_PLAN.format(parent.id) + parent.plan if self.action.kind == "tune" else parent.plan
-            program = Program(title=parent.title, plan=plan, varies=describe_variation(self.action))
+            tried = any(number for _, number in self.view.decided_trials)
+            plan, varies = parent.plan, describe_variation(self.action)
+            if self.action.kind == "tune":
+                plan = (TUNED_PLAN if tried else UNTUNED_PLAN).format(parent.id) + parent.plan
+                varies = varies if tried else "the defaults: no other setting was tried"
+            program = Program(title=parent.title, plan=plan, varies=varies)
         elif self.context.repository is not None:
             program, files, added = await build_repository_program(self.context, self.decided, self.client, self.view)
         else:

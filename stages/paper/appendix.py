@@ -62,6 +62,7 @@ BRANCH_NOTE = (
     "of a run knows its ancestors and not its siblings, so no value here is corrected for such a choice."
 )
 CAVEAT_MEANINGS: dict[Caveat, str] = {
+    "not tuned": "Not tuned: both arms ran at their defaults, since no other setting was tried",
     "tuned with fewer trials": "Tuned with fewer trials: a setting was tuned less on the final code than planned",
     "tuning not converged": "Tuning not converged: the best setting of an arm was found late among its trials",
     "unanchored": "Unanchored: the baseline is outside of a published value's tolerance",

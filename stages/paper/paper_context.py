@@ -317,7 +317,8 @@ class PaperContext:
                 verdict=part.verdict,
             )
 
-        lines = {key: describe(key, part, describe_support(part)) for key, part in one.parts_by_key.items()}
+        limit = "".join(f"; {text}" for text in (one.floored, one.saturated) if text)
+        lines = {key: describe(key, part, describe_support(part) + limit) for key, part in one.parts_by_key.items()}
         keys, end = list(lines), len(one.parts)
         rival, contrast = one.hypothesis.rival, None
         if rival is not None and one.rival is not None:

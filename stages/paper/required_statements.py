@@ -2,7 +2,8 @@ r"""Determine the statements that a paper must contain, find those that a draft 
 
 Required are the estimate of every effect of a hypothesis, every measured ablation, the table of an addendum, the
 datasets on which the method loses, reference models that beat every arm, another metric in which the outcome of a
-registered pair differs, settings that may explain a difference, and the bias of an early stop. The writer words them;
+registered pair differs, arms at the floor or at the ceiling, settings that may explain a difference, and the bias of an
+early stop. The writer words them;
 of points without a number, the reader of the claims says whether a section makes them (`RequiredStatement.point`). A
 draft that omits one is not released. The program adds what a writer omits, as sentences of macros and fixed words
 (`Evidence.statements`). No page limit removes it: versions are ranked first by their omissions, and figures are moved
@@ -50,6 +51,7 @@ def list_required_statements(state: RunState, differences: Sequence[ClaimDiffere
     by_results = not looks or looks[-1].conclusive or is_conclusive(decisions)
     return (
         *list_reference_statements(state),
+        *list_limit_statements(decisions),
         *list_stopping_statements(decisions, by_results=by_results),
         *_list_setting_statements(state, differences),
         *list_metric_statements(state, decisions, differences),
@@ -108,6 +110,24 @@ def list_reference_statements(state: RunState) -> tuple[RequiredStatement, ...]:
             )
         )
     return tuple(made)
+
+
+def list_limit_statements(decisions: Sequence[HypothesisDecision]) -> Iterator[RequiredStatement]:
+    """Yield, for each confirmatory hypothesis, that its arms are at the floor or as good as the metric allows."""
+    for one in (one for one in decisions if one.hypothesis.confirmatory and (one.floored or one.saturated)):
+        title = f"\\setup{{hypothesis.{one.hypothesis.id}.title}}"
+        point = f"on {one.hypothesis.name}: no arm is better than a constant prediction, so that nothing is decided"
+        sentence = (
+            f"On {title}, nothing is decided: no arm that it compares is better than a constant prediction on "
+            "validation data, so their differences are those of arms that learned nothing that counts."
+        )
+        if not one.floored:
+            point = f"on {one.hypothesis.name}: every arm reaches the best possible value with every seed"
+            sentence = (
+                f"On {title}, every arm reaches the best possible value of the metric with every seed: they are equal "
+                "by saturation, which says nothing about harder data."
+            )
+        yield RequiredStatement(id=f"limit-{one.hypothesis.id}", point=point, text=sentence, sentences=(sentence,))
 
 
 def list_stopping_statements(

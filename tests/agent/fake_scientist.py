@@ -18,14 +18,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from labwright.agent.settings import settings_from_assignments
 from labwright.record.campaign import SLOTS_FOLDER
 from labwright.record.event_log import EventLog, read_state
 from labwright.record.events.run_events import CallAnswered, CostReserved, ProcessEnded, RunResumed, RunStarted
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.decisions import CallKey, Cost, TokenUsage
 from labwright.record.schema.idea import read_idea
-from labwright.sandbox.gpus import Slots
+from labwright.record.yaml_text import load_yaml
 
 CALLS_PER_RUN = 6
 WRITES, RUNS_FOR = 1.0, 0.5
@@ -34,7 +33,8 @@ WRITES, RUNS_FOR = 1.0, 0.5
 
 def main(words: list[str]) -> int:
     command, given = words[0], dict(zip(words[1::2], words[2::2], strict=False))
-    limits = settings_from_assignments(after for before, after in itertools.pairwise(words) if before == "--set")
+    assignments = [after.partition("=") for before, after in itertools.pairwise(words) if before == "--set"]
+    limits = {name: load_yaml(value) for name, _, value in assignments}  # agent.settings takes long to import
     first: RunStarted | RunResumed
     if command == "run":
         idea = read_idea(Path(given["--idea"]))
@@ -86,6 +86,8 @@ def ask_unanswered(log: EventLog, how: str, limits: dict[str, Any], told: Path, 
 
 
 async def run_experiment(slots: Path) -> None:
+    from labwright.sandbox.gpus import Slots  # only busy runs have experiments
+
     async with Slots(1, slots).hold():
         await asyncio.sleep(RUNS_FOR)
 

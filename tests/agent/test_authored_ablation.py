@@ -149,7 +149,7 @@ def hand_in(**fields: Any) -> dict[str, Any]:
 
 
 def test_a_command_that_needs_more_time_ends_the_work_and_goes_on_with_more(tmp_path: Path) -> None:
-    slow = FILES | {"train.py": f"import time\ntime.sleep(4)\n{FILES['train.py']}"}
+    slow = FILES | {"train.py": f"import time\ntime.sleep(3)\n{FILES['train.py']}"}
     code, out = make_repository(tmp_path / "tinyfit", slow), tmp_path / "out"
     words = (code, "--model", record(tmp_path / "exchange.jsonl", *[HAND_IN] * 9), "--reproduce-only", "--out", out)
     ran = ablate(*words, "--timeout", "2s")
@@ -181,7 +181,7 @@ def test_an_author_may_say_that_the_result_cannot_be_produced(tmp_path: Path) ->
 
 def test_an_author_ends_at_the_time_limit_of_the_study_and_goes_on_after_it(tmp_path: Path) -> None:
     code, out = make_repository(tmp_path / "tinyfit"), tmp_path / "out"
-    waits = [use("run", command=f"sleep 2; echo {n}") for n in range(8)]
+    waits = [use("run", command=f"sleep 2; echo {n}") for n in range(5)]
     model = record(tmp_path / "exchange.jsonl", *waits, HAND_IN)
     words = (code, "--model", model, "--reproduce-only", "--out", out, "--time-limit")
     assert ablate(*words, "5s").returncode == 3
@@ -189,7 +189,7 @@ def test_an_author_ends_at_the_time_limit_of_the_study_and_goes_on_after_it(tmp_
     assert len(calls.answers) < 5 and "the time limit of 5 s was reached" in (out / "report.md").read_text()
     before = len(calls.answers)
     assert ablate(*words, "1h").returncode == 0
-    assert len(read_state(out).calls.answers) == 9 > before
+    assert len(read_state(out).calls.answers) == 6 > before
 
 
 def test_commands_of_an_author_see_the_packages_that_it_handed_in(

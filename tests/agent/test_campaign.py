@@ -352,6 +352,7 @@ def test_a_name_twice(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "two ideas are named one" in refused(capsys, "campaign", ".", "--out", "c")
 
 
+@pytest.mark.slow
 def test_a_budget_that_cannot_hold_a_paper_for_each(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 HEAVY = ("torch", "numpy", "pydantic_ai", "langgraph", "sklearn", "matplotlib", "jupyter_client", "transformers")
 HELP = typer.main.get_command(app)
 assert isinstance(HELP, TyperGroup)
-COMMANDS = list(HELP.commands)
+COMMANDS = dict(HELP.commands)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_help_loads_nothing_heavy() -> None:
     evals = Path(import_module("labwright.evals").__file__ or "").parent  # all but the declarations of its commands
     rooms += tuple(f"labwright.evals.{one.stem}" for one in evals.iterdir() if one.stem not in ("__init__", "commands"))
     calls = {one: f"assert main([*{one!r}.split(), '--help']) == 0" for one in ("", *COMMANDS)}
-    with_settings = [one for one in COMMANDS if isinstance(HELP.commands[one], SettingsCommand)]
+    with_settings = [one for one in COMMANDS if isinstance(COMMANDS[one], SettingsCommand)]
     assert loaded("; ".join(calls.values())) == "[]"
     assert loaded("; ".join(call for one, call in calls.items() if one not in with_settings), HEAVY + rooms) == "[]"
 

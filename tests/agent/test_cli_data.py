@@ -110,7 +110,7 @@ def test_rows_shared_by_given_splits_are_a_warning_before_the_run(
     settings = compose_settings(flags={"data": f"bad=bad.csv,split=part,{OPTIONS}"}, environment={})
     warnings = survey_own_data(settings)
     assert warnings and all(line.startswith("data 'bad': ") and "also occur in" in line for line in warnings)
-    main(["run", "--idea", "idea.json", "--data", f"bad=bad.csv,split=part,{OPTIONS}"])
+    assert main(["run", "--idea", "idea.json", "--data", f"bad=bad.csv,split=part,{OPTIONS}", "--dry-run"]) == 0
     assert f"scientist: {warnings[0]}" in capsys.readouterr().err
 
 

@@ -110,7 +110,7 @@ def test_the_kernels_own_interpreter_is_asked_for_what_experiments_use(
 def test_a_gpu_that_torch_cannot_use_is_found(
     bin: Path, monkeypatch: pytest.MonkeyPatch, torch: str, device: str, expected: str, words: str
 ) -> None:
-    monkeypatch.setattr(machine, "TORCH_LIMIT_SECONDS", 0.5)
+    monkeypatch.setattr(machine, "TORCH_LIMIT_SECONDS", 3.0)
     plant(bin, "nvidia-smi", "exit 0")
     plant(bin, "python", torch)
     found = machine.check_gpu("python", device)

@@ -54,6 +54,7 @@ def test_a_check_that_breaks_has_failed_and_names_no_path(monkeypatch: pytest.Mo
     )
 
 
+@pytest.mark.slow
 def test_without_a_gpu_it_is_one_line_and_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

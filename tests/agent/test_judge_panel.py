@@ -30,7 +30,7 @@ FAILING = {
     "out of range": (answer_by_tool(given_answer(overall={"score": 11})), True),
     "a refusal in words": (answer_text(REFUSAL), True),
     "a refusal by the server": (answer_error(400), False),
-    "no answer in time": (stall(20), True),
+    "no answer in time": (stall(60), True),
     "a dropped line": (drop_connection(), True),
 }
 
@@ -39,7 +39,7 @@ FAILING = {
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.md").write_text(f"# Rain\n\n{BODY}\n")
-    for name, value in {"INFLUENCE": "offline", "TIMEOUT": "1", "RETRIES": "1", "OUTPUT_RETRIES": "1"}.items():
+    for name, value in {"INFLUENCE": "offline", "TIMEOUT": "60", "RETRIES": "1", "OUTPUT_RETRIES": "1"}.items():
         monkeypatch.setenv(f"SCIENTIST_MODELS__{name}", value)
     monkeypatch.setattr("labwright.models.transport.RETRY_WAIT_SECONDS", 0.1)
     return tmp_path
@@ -47,9 +47,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("how", list(FAILING))
 def test_a_judge_that_fails_is_asked_again_and_then_missing(
-    place: Path, capsys: pytest.CaptureFixture[str], how: str
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     bad, again = FAILING[how]
+    if how == "no answer in time":
+        monkeypatch.setenv("SCIENTIST_MODELS__TIMEOUT", "4")
     with (
         pydantic_ai_models.override_allow_model_requests(True),
         OpenAIServer([bad]) as first,

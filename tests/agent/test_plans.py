@@ -43,6 +43,7 @@ def test_a_plan_is_written_and_read_again_as_it_was(tmp_path: Path) -> None:
     assert read_plan(tmp_path / "plan.json") == plan, "the run's own copy can be given as well"
 
 
+@pytest.mark.slow
 def test_what_a_dry_run_writes_another_takes_without_a_planner(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["run", "--idea", str(IDEA), "--dry-run", "--config", str(ROOT / "examples" / "demo.yaml")]
     assert main([*command, "--out", "plan.yaml"]) == 0
@@ -58,6 +59,7 @@ def test_what_a_dry_run_writes_another_takes_without_a_planner(place: Path, caps
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_plan_that_a_dry_run_reviewed_is_not_reviewed_again(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["run", "--idea", str(IDEA), "--dry-run", "--config", str(ROOT / "examples" / "demo.yaml")]
     assert main([*command, "--out", "plan.yaml"]) == 0

@@ -148,6 +148,7 @@ def test_a_model_plans_it_and_the_plan_is_carried_out(tmp_path: Path, monkeypatc
     )
 
 
+@pytest.mark.slow
 def test_a_dry_run_writes_the_plan_without_running_the_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -154,6 +154,7 @@ def login(job: Job, monkeypatch: pytest.MonkeyPatch) -> Job:
 WORDS = ("cluster", "slurm", "--nodes", "2", "--gpus", "1", "--address", "127.0.0.1")
 
 
+@pytest.mark.slow
 def test_a_command_runs_on_workers_that_are_released(login: Job, capfd: pytest.CaptureFixture[str]) -> None:
     assert main([*WORDS, "--partition", "gpu", "--sbatch", "--account=lab", "--", "run", "--idea", "none.json"]) == 2
     assert "cannot read the idea file none.json" in capfd.readouterr().err, "the command ran, and its exit code is kept"
@@ -168,6 +169,7 @@ def test_a_command_runs_on_workers_that_are_released(login: Job, capfd: pytest.C
         socket.create_connection(("127.0.0.1", int(port)), timeout=1)
 
 
+@pytest.mark.slow
 def test_what_waits_and_what_ended_is_said(
     login: Job, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

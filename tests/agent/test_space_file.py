@@ -121,6 +121,7 @@ def test_a_plan_has_what_the_space_says_and_may_not_contradict_it(tmp_path: Path
     assert len(apply_space(other, space)[1]) == 2
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_it_at_once_and_into_a_given_plan(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,7 @@ def test_a_part_that_breaks_hides_no_other(
     assert "the minutes are over" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_command_that_never_ends_is_ended(tmp_path: Path) -> None:
     checks = gpu.GpuParts("cpu", tmp_path, time.monotonic() + 60)
     checks.program = [sys.executable, "-c", "import time; time.sleep(60)"]

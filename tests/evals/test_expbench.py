@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -248,52 +248,76 @@ def came(found: dict[str, Any], task: str) -> dict[str, Any]:
     }
 
 
+def kill_bench(place: Path, out: str, is_due: Callable[[], bool]) -> None:
+    """Begin the bench, and kill it with all that it started once it is due."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "labwright", "bench", "exp", *WORDS[:-1], out],
+        cwd=place.parent,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    until = time.monotonic() + 300
+    while not is_due() and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    for lock in (place.parent / out / "locks").glob("*"):
+        if (pid := lock.read_text()).isdigit() and Path(f"/proc/{pid}").exists():
+            os.killpg(int(pid), signal.SIGKILL)
+
+
+def list_times(out: Path) -> dict[Path, int]:
+    """When each answer was evaluated."""
+    return {path: path.stat().st_mtime_ns for path in (out / "tasks").rglob("evaluated.json")}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("pauses", [(2.0,), pytest.param((1.5, 3.0), marks=pytest.mark.bench)])
-def test_answers_end_as_they_should_and_killed_anywhere_the_table_is_the_same(
-    place: Path, capsys: pytest.CaptureFixture[str], pauses: tuple[float, ...]
+def test_answers_end_as_they_should_although_it_was_killed_and_are_evaluated_once(
+    place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    out = place.parent / "out"
+    kill_bench(place, "out", lambda: bool(list_times(out)))
+    kept = list_times(out)
+    assert kept
     assert main(["bench", "exp", *WORDS, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert came(found, "700/0") == EXPECTED and came(found, "700/1") == {"right": EXPECTED["right"]}
     assert found["counts"] == {"invalid": 1, "judged": 6, "no_answer": 1, "skipped": 1, "violation": 4}
     assert "needs 9 GPUs, has 0" in found["not_counted"]["skipped"][0]
-    shown = (place.parent / "out" / "results.html").read_text()
+    shown = (out / "results.html").read_text()
     assert shown.count("<details>") == len(found["lines"]) and "git show" in shown and "<script" not in shown
-    rows = list(csv.DictReader((place.parent / "out" / "results.csv").read_text().splitlines()))
+    rows = list(csv.DictReader((out / "results.csv").read_text().splitlines()))
     assert {row["reasons"] for row in rows if row["outcome"] == "violation"} == {
         "honesty typed",
         "derived out/spread.json",
         "no run",
         "git show",
     }
+    before = list_times(out)
+    assert main(["bench", "exp", *WORDS]) == 0
+    assert "judged by the file of answers" in capsys.readouterr().out
+    assert before == list_times(out) == before | kept, "nothing is evaluated again"
+    assert isinstance(read_kept(next(iter(before)).parent), Evaluated)
 
-    words = [sys.executable, "-m", "labwright", "bench", "exp", *WORDS[:-1], "again"]
+
+@pytest.mark.slow
+@pytest.mark.bench
+@pytest.mark.parametrize("pauses", [(2.0,), (1.5, 3.0)])
+def test_killed_anywhere_the_table_is_the_same(
+    place: Path, capsys: pytest.CaptureFixture[str], pauses: tuple[float, ...]
+) -> None:
+    assert main(["bench", "exp", *WORDS, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
     for pause in pauses:
-        process = subprocess.Popen(
-            words,
-            cwd=place.parent,
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        time.sleep(pause)
-        process.kill()
-        process.wait()
-        for lock in (place.parent / "again" / "locks").glob("*"):
-            if (pid := lock.read_text()).isdigit() and Path(f"/proc/{pid}").exists():
-                os.killpg(int(pid), signal.SIGKILL)
+        due = time.monotonic() + pause
+        kill_bench(place, "again", lambda due=due: time.monotonic() > due)
     assert main(["bench", "exp", *WORDS[:-1], "again", "--json"]) == 0
     again = json.loads(capsys.readouterr().out)
     assert {task: came(again, task) for task in ("700/0", "700/1")} == {
         task: came(found, task) for task in ("700/0", "700/1")
     }
     assert again["groups"] == found["groups"]
-    before = {path: path.stat().st_mtime_ns for path in (place.parent / "again" / "tasks").rglob("evaluated.json")}
-    assert main(["bench", "exp", *WORDS[:-1], "again"]) == 0
-    assert "judged by the file of answers" in capsys.readouterr().out
-    assert before == {path: path.stat().st_mtime_ns for path in before}, "nothing is evaluated again"
-    assert isinstance(read_kept(next(iter(before)).parent), Evaluated)
 
 
 @pytest.mark.slow

@@ -48,7 +48,7 @@ SMALL_SETTINGS = {
     "search.ladder": False,
     "paper.reflections": 1,
     "models.name": "openai:some-model",
-    "models.timeout": 3,
+    "models.timeout": 15,
     "models.outage_timeout": 0,
 }
 """A run of ten nodes and some 26 answers."""

@@ -74,7 +74,7 @@ def test_a_provider_that_is_down_pauses_the_run_and_one_that_moved_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noted, run = tmp_path / "noted", tmp_path / "run"
-    down = {"models__retries": 0, "models__outage_timeout": 1.0}
+    down = {"models__retries": 0, "models__outage_timeout": 4.0}
     monkeypatch.setattr(retry, "OUTAGE_WAIT_SECONDS", 0.05)
     with OpenAIServer([answer_error(503, "out of order")]) as server:
         assert start_study(tmp_path, "run", make_settings(server.url, **down), noted) == 130

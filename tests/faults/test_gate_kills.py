@@ -1,4 +1,5 @@
-"""A process that waits at each gate, is killed there (SIGKILL) and resumed, and goes on with changes of a person."""
+"""A process that waits at each gate, is killed there (SIGKILL) and resumed, and goes on with changes of a person; once
+it is killed amid its work, right after an execution. tests/faults/test_kills.py kills runs without gates."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from labwright.agent.audit import audit_run
 from labwright.agent.cli import main
 from labwright.inspector.live_view import find_process
 from labwright.record.event_log import read_events, read_state
+from labwright.record.llm_calls import find_prompt
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.nodes import GateName
 from labwright.record.yaml_text import load_yaml
@@ -36,13 +38,14 @@ def test_gates_hold_over_kills_and_take_the_changes_of_a_person(
     with OpenAIServer(make_study_script(noted)) as server:
         killed = KilledRun(run, server, noted)
 
-        def approve(edit: Path, gate: GateName, wait: float = 2.0) -> str | None:
-            """Resume the process, let it wait at its gate, approve with changes, and kill it at the next gate."""
+        def approve(edit: Path, gate: GateName, wait: float = 2.0, until: str = "gate_reached") -> str | None:
+            """Resume the process, let it wait at its gate, approve with changes, and kill it at the next gate, or right
+            after another event."""
             before = len(read_events(run / "events.jsonl"))
 
             def act(child: subprocess.Popen[bytes]) -> None:
-                until = time.monotonic() + LIMIT_SECONDS
-                while not has_resumed(run, before) and child.poll() is None and time.monotonic() < until:
+                end = time.monotonic() + LIMIT_SECONDS
+                while not has_resumed(run, before) and child.poll() is None and time.monotonic() < end:
                     time.sleep(0.05)
                 time.sleep(wait)  # nothing happens meanwhile
                 assert child.poll() is None
@@ -50,7 +53,7 @@ def test_gates_hold_over_kills_and_take_the_changes_of_a_person(
                 assert main(["approve", str(run), "--edit", str(edit), "--reason", f"mine at {gate}"]) == 0
                 wait_for_end(child)
 
-            return killed.kill_after_acting(("gate_reached",), act)
+            return killed.kill_after_acting((until,), act)
 
         assert killed.kill_after(("gate_reached",)) == "gate_reached"
         gate_of(read_state(run), "plan")
@@ -58,7 +61,8 @@ def test_gates_hold_over_kills_and_take_the_changes_of_a_person(
         plan = json.loads((run / "data_plan.json").read_text()) | {"notes": "The rows are those of a person."}
         mine = tmp_path / "plan.yaml"
         mine.write_text(json.dumps(plan))
-        assert approve(mine, "plan") == "gate_reached"
+        assert approve(mine, "plan", until="executed") == "executed"
+        assert killed.kill_after(("gate_reached",)) == "gate_reached"
 
         state = read_state(run)
         gate_of(state, "lock")
@@ -95,7 +99,11 @@ def test_gates_hold_over_kills_and_take_the_changes_of_a_person(
     ):
         assert said in appendix, said
     assert not audit_run(run).findings
+    assert killed.kills == ["gate_reached", "executed", "gate_reached", "gate_reached"]
     assert not killed.find_repeated() and not killed.damaged and not killed.count_repeated_requests()
+    assert not killed.list_running()
+    kept = [find_prompt(run, one) for one in state.calls.answers.values()]
+    assert all(one is not None and one.asked is not None and not one.changed for one in kept)
     capsys.readouterr()
     assert main(["status", str(run)]) == 0
     assert "approve the paper with changes" in capsys.readouterr().out

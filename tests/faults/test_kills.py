@@ -1,5 +1,5 @@
-"""A run that is killed; in `make bench` also one whose model fails in every known way, with the same tree, numbers and
-paper, and its paper written again.
+"""A run that is killed, one whose model fails in every known way, with the same tree, numbers and paper, and its paper
+written again: `make bench`. In `make test`, tests/faults/test_gate_kills.py kills a run.
 
 Neither of these is compared with a run that nothing happened to: what both would have to get wrong alike is looked for
 in `make bench` too, which kills one after every kind of event. A paper that is written again lies beside the
@@ -49,6 +49,7 @@ from tests.paper import custom_template
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.bench,
     pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)"),
     pytest.mark.usefixtures("reusing_executions"),
 ]
@@ -107,7 +108,6 @@ def test_a_run_that_is_killed_does_nothing_twice_and_ends_with_its_paper(killed:
     assert all(one is not None and one.asked is not None and not one.changed for one in kept)
 
 
-@pytest.mark.bench
 def test_a_run_with_a_fault_in_every_three_calls_and_one_that_is_killed_are_the_same(
     faulty: Faulty, killed: KilledRun
 ) -> None:
@@ -119,7 +119,6 @@ def test_a_run_with_a_fault_in_every_three_calls_and_one_that_is_killed_are_the_
     assert comparable_latex(killed.run, usage=False) == comparable_latex(faulty.run, usage=False)
 
 
-@pytest.mark.bench
 def test_only_the_writing_of_a_rewritten_paper_is_done_again(faulty: Faulty, tmp_path: Path) -> None:
     run, noted = tmp_path / "run", tmp_path / "noted"
     shutil.copytree(faulty.run, run)

@@ -104,7 +104,7 @@ async def test_servers_that_never_answer_cost_no_more_than_the_limits(monkeypatc
 
 async def test_one_silent_catalogue_does_not_take_the_answers_of_the_others():
     with Catalogues(WORLD, {"arxiv": stay_silent, "semantic_scholar": fail_unavailable}) as catalogues:
-        async with open_literature(catalogues.settings(timeout=0.5), CatalogueCredentials()) as literature:
+        async with open_literature(catalogues.settings(timeout=3.0), CatalogueCredentials()) as literature:
             found = await literature.search("calibration of modern neural networks", 3)
     assert [one.title for one in found.works[:1]] == ["On Calibration of Modern Neural Networks"]
     assert len(found.outages) == 2

@@ -232,6 +232,7 @@ def test_an_agent_that_answered_before_and_lost_its_login_is_an_outage(
     assert asyncio.run(ask_thrice()) == [AccessLost, ModelUnavailable]
 
 
+@pytest.mark.slow
 def test_a_time_limit_ends_the_process_and_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     StandIn("codex", tmp_path, monkeypatch, [{"type": "error", "message": "Reconnecting..."}, 7532.0])
     began = time.monotonic()
@@ -358,6 +359,7 @@ def test_what_is_no_step_is_refused_and_prose_is_reminded(tmp_path: Path, monkey
     assert "You ended without calling `hand_in`" in program.runs[1]["stdin"]
 
 
+@pytest.mark.slow
 def test_an_agent_that_keeps_its_tools_is_a_model_and_no_author(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

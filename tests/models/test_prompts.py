@@ -81,6 +81,7 @@ from tests.models.examples import (
     ARMS,
     CODE,
     DIFFERENCE,
+    FLOORED,
     INPUTS,
     LAB,
     MEASUREMENTS,
@@ -209,6 +210,15 @@ def test_an_author_of_a_program_has_the_task_and_rules_of_an_answer_and_its_own_
     )
     other = ProgramInputs(**dict(CODE.model_copy(update={"node_seconds": 1.0, "goal": "Another.", "steps": 3})))
     assert render(roles.CODER, other).system == prompt.system, "constant over a run"
+
+
+@pytest.mark.parametrize(("kind", "item"), [("improve", ""), ("improve", "try a wider network"), ("debug", "")])
+def test_authors_read_that_no_arm_is_above_the_floor(kind: NodeKind, item: str) -> None:
+    at_floor = CODE.model_copy(update={"kind": kind, "item": item, "parent": PARENT, "floored": (FLOORED,)})
+    above = at_floor.model_copy(update={"floored": ()})
+    said, usual = (render(roles.CODE, one).user for one in (at_floor, above))
+    assert FLOORED in said and FLOORED not in usual
+    assert ("Make the arms learn" in said) is (kind == "improve" and not item)
 
 
 def test_code_is_told_whether_it_has_a_network() -> None:

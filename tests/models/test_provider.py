@@ -212,12 +212,13 @@ async def test_a_server_that_sends_requests_on_is_told_with_the_place_and_not_wa
     assert f"{server.url.removesuffix('/v1')}/elsewhere/v1; if that is right, set models.base_url" in str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 async def test_a_stalled_request_ends_at_its_limit_and_is_tried_once_more() -> None:
     began = time.monotonic()
-    error, server = await failing([stall(200)], timeout=0.3)
+    error, server = await failing([stall(200)], timeout=3.0)  # a loaded machine takes a second to send it
     assert isinstance(error, ModelUnavailable)
-    assert "no answer within 0.3 s (models.timeout)" in str(error)
+    assert "no answer within 3 s (models.timeout)" in str(error)
     assert len(server.requests) == 2
     assert time.monotonic() - began < 100
 

@@ -149,7 +149,7 @@ def test_an_answer_with_other_ends_of_lines_is_read_back(tmp_path: Path) -> None
     assert open_replay(f"replay:{tmp_path / 'exchange.jsonl'}").recorded_answers == {"plan": 1}
 
 
-# --- the kept run (the whole of it: python -m benchmarks.replay) ------------------------------------------------------
+# --- the kept run -----------------------------------------------------------------------------------------------------
 
 
 async def test_every_answer_of_the_kept_run_fits_the_output_types_of_today() -> None:

@@ -1,8 +1,11 @@
-"""The synthetic paper, compiled once with each built-in template; tests must not modify it."""
+"""The synthetic paper, compiled once with each built-in template for all workers; tests must not modify it."""
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
+import pickle
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import pytest
 from labwright.stages.paper.latex_sources import PaperParts
 from labwright.stages.paper.template import load_template
 from labwright.stages.paper.typesetting import PaperAssessment, assess_paper
+from tests.execution_cache import VARIABLE
 from tests.paper import synthetic_paper
 
 
@@ -24,21 +28,27 @@ class PrintedPaper:
     folder: Path
 
 
-def _print_paper(name: str, base: Path) -> PrintedPaper:
-    parts = synthetic_paper.make_parts(base)
-    return PrintedPaper(
-        name, parts, asyncio.run(assess_paper(parts, load_template(name), base / "paper")), base / "paper"
-    )
+def _print_paper(name: str) -> PrintedPaper:
+    base = Path(os.environ[VARIABLE], f"paper-{name}")
+    base.mkdir(exist_ok=True)
+    printed = base / "printed.pickle"
+    with (base / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not printed.exists():
+            parts = synthetic_paper.make_parts(base)
+            found = asyncio.run(assess_paper(parts, load_template(name), base / "paper"))
+            printed.write_bytes(pickle.dumps(PrintedPaper(name, parts, found, base / "paper")))
+        return pickle.loads(printed.read_bytes())
 
 
 @pytest.fixture(scope="session")
-def conference(tmp_path_factory: pytest.TempPathFactory) -> PrintedPaper:
-    return _print_paper("conference", tmp_path_factory.mktemp("conference"))
+def conference() -> PrintedPaper:
+    return _print_paper("conference")
 
 
 @pytest.fixture(scope="session")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> PrintedPaper:
-    return _print_paper("workshop", tmp_path_factory.mktemp("workshop"))
+def workshop() -> PrintedPaper:
+    return _print_paper("workshop")
 
 
 @pytest.fixture

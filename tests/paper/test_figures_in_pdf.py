@@ -124,6 +124,7 @@ async def test_what_is_cut_out_is_the_figure(tmp_path: Path, template: str) -> N
 
 
 @needs_tex
+@pytest.mark.slow
 async def test_a_figure_that_is_not_set_by_us_has_no_place_and_a_missing_page_no_picture(tmp_path: Path) -> None:
     parts = synthetic_paper.make_short_paper(tmp_path, "Text.")
     built = await build_paper(parts, load_template("workshop"), tmp_path / "paper")

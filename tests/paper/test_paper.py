@@ -229,7 +229,7 @@ def test_an_unknown_template_is_named_with_those_that_are():
 
 
 @needs_tex
-@pytest.mark.parametrize("template", ["workshop", "conference"])
+@pytest.mark.parametrize("template", ["conference", pytest.param("workshop", marks=pytest.mark.bench)])
 async def test_the_appendix_has_six_pages_at_most_whatever_the_run_holds(tmp_path: Path, template: str):
     state, long = eventful(), "a reason that goes on and on, as reasons of programs do, " * 9
     broken = next(node for node in state.nodes.values() if node.status == "buggy")

@@ -239,11 +239,17 @@ def test_the_command_line_refuses_it_before_anything_is_created(
 # --- official styles of venues --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("anonymous", [False, True], ids=["final", "anonymous"])
+WHOLE = ("neurips-final", "icml-final")
+"""With the whole paper, in one column and in two; the other styles get a short one."""
+
+
+@pytest.mark.parametrize("form", ["final", "anonymous"])
 @pytest.mark.parametrize("venue", ["neurips", "iclr", "icml", "aaai"])
-async def test_the_style_of_a_venue_takes_a_whole_paper(venue: str, anonymous: bool, tmp_path: Path) -> None:
+async def test_the_style_of_a_venue_takes_a_paper_with_and_without_names(venue: str, form: str, tmp_path: Path) -> None:
     template = load_template(f"{venue}={venue_kits.write_kit(venue, tmp_path / 'kit')}")
-    parts = replace(synthetic_paper.make_parts(tmp_path), authors="Quintessa Writer", anonymous=anonymous)
+    is_whole, anonymous = f"{venue}-{form}" in WHOLE, form == "anonymous"
+    parts = synthetic_paper.make_parts(tmp_path) if is_whole else synthetic_paper.make_short_paper(tmp_path, "It is.")
+    parts = replace(parts, authors="Quintessa Writer", anonymous=anonymous)
     found = await assess_paper(parts, template, tmp_path / "paper")
     assert (found.violations, [one for one in found.findings if "too wide by" not in one.text]) == ((), [])
     assert found.pdf is not None and max(overfull(tmp_path / "paper"), default=0) < 20

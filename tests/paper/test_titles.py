@@ -88,7 +88,7 @@ def test_a_title_that_starts_with_a_variable_has_no_capital_and_a_contrast_of_da
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("template", ["workshop", "conference"])
+@pytest.mark.parametrize("template", ["conference", pytest.param("workshop", marks=pytest.mark.bench)])
 def test_titles_with_numbers_and_signs_are_printed_everywhere_and_pass_the_check(template: str, tmp_path: Path) -> None:
     plan = retitle(erasing_study.PLAN)
     parts, run = erasing_study.make_parts(tmp_path, template, plan), erasing_study.make_state(plan)

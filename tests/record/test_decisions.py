@@ -12,6 +12,7 @@ from scipy import stats as scipy_stats
 
 from benchmarks.decisions import Case, RuleCase, simulate, simulate_rule
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL
+from labwright.record.claims.floor import ConstantScores, find_floored
 from labwright.record.claims.hypothesis_tests import (
     ReplicateValues,
     build_family_levels,
@@ -207,6 +208,7 @@ def test_alternatives_tell_in_how_many_it_holds() -> None:
 
 
 @pytest.mark.parametrize(("claim", "effect"), [("at least", 0.06), ("positive", 0.06), ("within", 0.0)])
+@pytest.mark.slow
 def test_the_planned_seeds_support_four_of_five_claims(claim: ClaimForm, effect: float) -> None:
     rng, right, equal = np.random.default_rng(7), 0, 0
     registered = Effect(estimand=DIFFERENCE, smallest=0.03, claim=claim)
@@ -306,6 +308,7 @@ def test_clusters_add_their_spread_with_their_own_freedom_and_few_decide_nothing
         ("datasets", 0, False),
     ],
 )
+@pytest.mark.slow
 def test_at_the_boundary_hardly_anything_is_supported(unit: IntervalUnit, clusters: int, unequal: bool) -> None:
     """`benchmarks.decisions` at small size; it decides some of them one by one, and fails where these differ."""
     for form in ("difference", "difference of worsts"):
@@ -439,6 +442,48 @@ def test_a_rival_is_near_zero_only_where_zero_is_in_its_interval(values: Sequenc
     rival = RivalExplanation(statement="it regularises", estimand=DIFFERENCE, ours="above zero", theirs="near zero")
     found = decide(plan(hypothesis(DIFFERENCE, rival=rival)), runs_of([(0.8 + e, 0.8) for e in values]))
     assert found.rival_sign == sign
+
+
+@pytest.mark.parametrize(
+    ("values", "examples", "constant", "floored"),
+    [
+        ((0.34, 0.33), 1000, 0.336, True),
+        ((0.36, 0.33), 1000, 0.336, True),
+        ((0.36, 0.33), 100_000, 0.336, False),
+        ((0.9, 0.33), 1000, 0.336, False),
+        ((0.34, 0.33), 1000, None, False),
+        ((0.34, 0.33), 1000, 1.0 - 1e-16, False),
+    ],
+)
+def test_a_claim_about_arms_that_a_constant_prediction_equals_stays_open(
+    values: tuple[float, float], examples: int, constant: float | None, floored: bool
+) -> None:
+    """0.36 of 1,000 examples may be chance, of 100,000 it is none; a metric that a constant makes perfect has no
+    floor."""
+    known = {"accuracy": {"fashion": constant}} if constant is not None else {}
+    seeds = ((0.03, 0.0001), (-0.03, 0.0002), (0.02, -0.0001), (-0.02, -0.0002), (0.0, 0.0), (0.01, 0.0001))
+    pairs = [(values[0] + e + own, values[1] + e) for e, own in seeds]
+    runs = [one._replace(values_by_split={"validation": one.values}) for one in runs_of(pairs)]
+    rival = RivalExplanation(statement="none", estimand=DIFFERENCE, ours="above zero", theirs="near zero")
+    asked = plan(hypothesis(DIFFERENCE, smallest=0.05, rival=rival))
+    [found] = decide_from_runs(asked, runs, confirmed=True, scores=ConstantScores(known, {"fashion": examples}))
+    one_seed = find_floored(asked, ConstantScores(known, {"fashion": examples}), [runs[4].values])
+    assert bool(one_seed) is floored
+    assert (found.verdict == "open") is floored and (found.rival_sign is None) is floored
+    if floored:
+        assert found.p is None and found.parts[0].direction == "open" and is_conclusive([found])
+        assert found.parts[0].why == found.floored
+        assert f"at best {max(np.mean(pairs, axis=0)):.4g}, constant 0.336" in found.floored
+        assert "0.336 if every prediction is the same" in one_seed["excess-drop"].line
+
+
+def test_arms_that_are_all_perfect_are_said_to_be_equal_by_saturation() -> None:
+    asked = plan(hypothesis(DIFFERENCE))
+    perfect = decide(asked, runs_of([(1.0, 1.0)] * 5))
+    assert perfect.saturated == (
+        "every arm is at the best possible accuracy with every seed: they are equal by saturation"
+    )
+    assert not decide(asked, runs_of([(1.0, 1.0)] * 4 + [(1.0, 0.99)])).saturated
 
 
 def test_a_study_of_a_family_decides_at_a_level_that_holms_correction_never_falls_below() -> None:

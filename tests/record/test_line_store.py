@@ -114,6 +114,7 @@ print(reads)
 """
 
 
+@pytest.mark.slow
 def test_two_readers_follow_a_log_while_it_is_written(tmp_path: Path) -> None:
     count, path = "600", tmp_path / EVENTS_FILE
     readers = [

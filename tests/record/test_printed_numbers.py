@@ -78,6 +78,7 @@ def test_names_and_numbers_of_code_are_printed_as_they_are(value: str | float, r
     assert (None if found is None else to_plain_text(found)) == read
 
 
+@pytest.mark.slow
 def test_nobody_else_makes_a_printed_value() -> None:
     with pytest.raises(TypeError, match=r"record\.result_macros"):
         PrintedValue("99.9", None)

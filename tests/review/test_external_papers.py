@@ -235,6 +235,7 @@ def test_what_cannot_be_read_is_said_and_nothing_is_unpickled(tmp_path: Path):
     assert results.files == ["c.txt"]
 
 
+@pytest.mark.slow
 def test_files_that_stand_for_more_than_they_hold_are_left_out(tmp_path: Path):
     """Aliases of aliases, a text that holds itself, a number to the base of 60, an archive that unpacks, depth."""
     laughs = "a0: &a0 [1,2,3,4,5,6,7,8,9,10]\n" + "".join(

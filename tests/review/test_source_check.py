@@ -303,6 +303,7 @@ def test_no_typed_decimal_passes(number: str, wrapping: str):
     assert "number" in kinds(synthetic_paper.add_paragraph(wrapping % number))
 
 
+@pytest.mark.slow
 def test_small_counts_of_what_no_setting_counts_pass() -> None:
     for text in ("Four lines of work touch it.", "We split it into two halves.", "We ask three separate questions."):
         assert "word" not in kinds(synthetic_paper.add_paragraph(text)), text
@@ -329,6 +330,7 @@ def test_ratios_in_words_may_be_written_only_where_a_hypothesis_is_about_a_ratio
     assert not [one for one in check_draft(draft, evidence) if one.kind == "word"]
 
 
+@pytest.mark.slow
 def test_shares_and_counts_of_the_plan_may_be_written_in_words() -> None:
     arm = synthetic_paper.PLAN.arms[1].model_copy(
         update={

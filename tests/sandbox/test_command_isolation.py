@@ -68,6 +68,7 @@ def test_an_isolated_command_reaches_no_file_network_or_process(tmp_path: Path) 
 
 
 @isolated
+@pytest.mark.slow
 def test_pdfs_are_read_and_drawn_in_isolation(monkeypatch: pytest.MonkeyPatch) -> None:
     commands: list[list[str]] = []
 

@@ -24,6 +24,7 @@ from labwright.sandbox.metrics import (
     draw_counts,
     find_formula_faults,
     parse_formula,
+    rates_predictions,
     write_formulas,
 )
 from labwright.sandbox.scoring import compute_chance_level, score_sealed, score_submissions, seal_test_predictions
@@ -330,3 +331,19 @@ def test_faults_of_meta_columns(tmp_path: Path, options: str, complaint: str) ->
         own(tmp_path, options)
     assert complaint in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "rates"),
+    [
+        ("accuracy", True),
+        ("worst(accuracy, by=ward)", True),
+        ("fbeta_score(beta=2, average=macro)", True),
+        ("gap(accuracy, by=ward)", False),
+        ("agreement(mark)", False),
+        ("accuracy_of(mark)", False),
+        ("flip_rate(to=plain)", False),
+    ],
+)
+def test_only_a_metric_that_rates_predictions_has_a_floor(text: str, rates: bool) -> None:
+    assert rates_predictions(MetricSpec(name="own", formula=text, higher_is_better=True)) is rates

@@ -381,6 +381,7 @@ def test_a_parcel_puts_nothing_outside_and_no_more_than_is_allowed(tmp_path: Pat
 # --- in the reach of a kernel -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_is_lent_lands_where_it_should_or_not_at_all(tmp_path: Path, victim: Path) -> None:
     """A thread left behind by a cell plants links at the next cell's folder."""
     before, over = snapshot_tree(victim), threading.Event()

@@ -95,6 +95,7 @@ def write_logged(folder: Path, count: int, name: str, *, has_step: bool = False)
             file.write(json.dumps(line | {"name": name % number, "step": number if has_step else None}) + "\n")
 
 
+@pytest.mark.slow
 def test_a_long_curve_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
     write_logged(tmp_path, 20_000, "a%d" + "x" * 100)
     with pytest.raises(BadFile, match="has more than 2000 final values: give values of a curve a step"):

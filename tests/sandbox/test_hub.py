@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.sandbox.hub_server import COMMIT, Hub, running_hub
 
@@ -44,6 +43,32 @@ print([main(words) for words in json.loads(sys.argv[1])])
 """
 """Runs several commands in one process and prints their exit codes."""
 
+MARK = """
+import contextlib
+import os
+import urllib.error
+import urllib.request
+with contextlib.suppress(urllib.error.HTTPError):
+    urllib.request.urlopen(os.environ["HF_ENDPOINT"] + "/mark")
+"""
+"""Leaves a mark between the requests to the hub."""
+
+PLAN = f"""
+import sys
+from pathlib import Path
+import yaml
+from labwright.agent.cli import main
+out, other, *run = sys.argv[1:]
+codes = [main([*run, "--out", out])]
+{MARK}
+text = Path(out).read_text()
+text = text.replace(yaml.safe_load(text)["datasets"][0]["name"], "qa") + "pretrained: [tiny/net@v1]\\n"
+Path(out).write_text(text)
+Path(other).write_text(text.replace("tiny/net@v1", "tiny/other@v1"))
+print([*codes, *(main([*run, "--plan", one]) for one in (out, other))])
+"""
+"""Writes a plan, names a dataset and a model of the hub in it, and one that is not there, and takes both plans."""
+
 
 @pytest.fixture
 def hub() -> Iterator[Hub]:
@@ -75,28 +100,30 @@ def program(hub: Hub, home: Path, *words: str, network: bool = True) -> subproce
     )
 
 
+def before_mark(hub: Hub) -> list[str]:
+    return hub.requests[: hub.requests.index("GET /mark")]
+
+
 def test_what_the_hub_tells_is_fetched_once_and_is_there_without_a_network(hub: Hub, tmp_path: Path) -> None:
     config = tmp_path / "c.yaml"
     config.write_text(CONFIG)
     before = program(hub, tmp_path / "hf", "-c", LOOK, network=False)
     assert before.stdout.startswith("sandbox.allowed: model tiny/net@v1 is neither on the hub nor")
-    looked = program(hub, tmp_path / "hf", "-c", LOOK)
-    assert looked.stdout.splitlines() == [
+    prefetch = ("prefetch", str(config))
+    first = program(hub, tmp_path / "hf", "-c", LOOK + MARK + COMMANDS, json.dumps([prefetch]))
+    fetched = ["data qa: hf:tiny/qa, 400 examples", f"pretrained tiny/net@v1: commit {COMMIT}", "[0]"]
+    assert first.stdout.splitlines() == [
         f"tiny/net@v1: tiny/net at {COMMIT[:12]}, 1.5 MB, licence mit",
         f"qa: tiny/qa at {COMMIT[:12]}, 0.0 MB, licence mit",
-    ], looked
-    assert not any("resolve" in one for one in hub.requests)  # a lookup downloads nothing
-    prefetch = ("-m", "labwright", "prefetch", str(config))
-    first = program(hub, tmp_path / "hf", *prefetch)
-    assert (first.returncode, first.stdout.splitlines()) == (
-        0,
-        ["data qa: hf:tiny/qa, 400 examples", f"pretrained tiny/net@v1: commit {COMMIT}"],
-    ), first
+        *fetched,
+    ], first
+    assert before_mark(hub) and not any("resolve" in one for one in before_mark(hub))  # a lookup downloads nothing
     assert any(one.startswith("GET /large/models/tiny/net") for one in hub.requests)
     assert not any("tf_model.h5" in one for one in hub.requests)
-    again = program(hub, tmp_path / "hf", "-c", COMMANDS + LOOK, json.dumps([prefetch[2:]]), network=False)
-    assert again.returncode == 0 and again.stdout.startswith(first.stdout + "[0]\n"), again
-    assert again.stdout.splitlines()[3:] == [
+    again = program(hub, tmp_path / "hf", "-c", COMMANDS + LOOK, json.dumps([prefetch]), network=False)
+    assert again.returncode == 0, again
+    assert again.stdout.splitlines() == [
+        *fetched,
         f"tiny/net@v1: tiny/net at {COMMIT[:12]}, 1.5 MB, licence unknown",
         "qa: tiny/qa at main, size unknown, licence unknown",
     ], again
@@ -107,16 +134,9 @@ def test_a_plan_takes_of_the_hub_what_is_offered(hub: Hub, tmp_path: Path) -> No
     idea = Path(__file__).parents[2] / "examples" / "ideas" / "label_noise_calibration.json"
     config.write_text("sandbox: {allowed: ['model:tiny/net@v1', 'data:qa=hf:tiny/qa,revision=main,target=answer']}\n")
     run = ("run", "--idea", str(idea), "--config", str(config), "--dry-run", "--runs", str(tmp_path))
-    made = program(hub, tmp_path / "hf", "-m", "labwright", *run, "--out", str(out))
-    assert made.returncode == 0 and not any("resolve" in one for one in hub.requests), made
-    plan = yaml.safe_load(out.read_text())
-    name = plan["datasets"][0]["name"]
-    out.write_text(out.read_text().replace(name, "qa") + "pretrained: [tiny/net@v1]\n")
-    other = tmp_path / "other.yaml"
-    other.write_text(out.read_text().replace("tiny/net@v1", "tiny/other@v1"))
-    both = [[*run, "--plan", str(one)] for one in (out, other)]
-    taken = program(hub, tmp_path / "hf", "-c", COMMANDS, json.dumps(both))
-    assert taken.stdout.endswith("[0, 2]\n"), taken
+    taken = program(hub, tmp_path / "hf", "-c", PLAN, str(out), str(tmp_path / "other.yaml"), *run)
+    assert taken.stdout.endswith("[0, 0, 2]\n"), taken
+    assert before_mark(hub) and not any("resolve" in one for one in before_mark(hub)), taken
     assert f"tiny/net@v1: tiny/net at {COMMIT[:12]}, 1.5 MB, licence mit" in " ".join(taken.stdout.split())
     assert any(one.startswith("GET /large/models/tiny/net") for one in hub.requests)
     assert "unknown pretrained model 'tiny/other@v1'" in taken.stderr

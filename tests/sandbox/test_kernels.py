@@ -76,12 +76,12 @@ async def test_failures_are_told_apart(bench: KernelBench, code: str, kind: str,
 
 
 async def test_at_the_limit_the_code_is_interrupted(bench: KernelBench) -> None:
-    outcome = await bench.run("import time\nprint('begun', flush=True)\ntime.sleep(60)\n", timeout=0.5)
+    outcome = await bench.run("import time\nprint('begun', flush=True)\ntime.sleep(60)\n", timeout=2.0)
     failure = failure_of(outcome.failure)
-    assert failure.kind == "timeout" and "0.5 s" in failure.message and "interrupted" in failure.message
+    assert failure.kind == "timeout" and "2 s" in failure.message and "interrupted" in failure.message
     assert "time.sleep(60)" in failure.traceback
     assert outcome.stdout_tail == "begun\n"
-    assert 0.5 <= outcome.seconds < 40
+    assert 2.0 <= outcome.seconds < 40
 
 
 async def test_cancelling_kills_the_kernel(bench: KernelBench) -> None:

@@ -49,6 +49,7 @@ def limit_calls(monkeypatch: pytest.MonkeyPatch, child: LimitedProcess) -> None:
     ],
     ids=["memory", "time", "compiled code", "abort", "exit"],
 )
+@pytest.mark.slow
 def test_what_takes_too_much_is_refused_in_one_line_and_the_next_call_is_answered(
     child: LimitedProcess, function: Callable[..., Any], arguments: tuple[Any, ...], words: str
 ) -> None:
@@ -99,6 +100,7 @@ def test_threads_get_their_own_answers_and_the_child_no_keys(
     assert child.call(os.getenv, "SOME_API_KEY", subject="") is None
 
 
+@pytest.mark.slow
 def test_a_call_that_takes_long_delays_no_other_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = LimitedProcess(seconds=5.0)
     slow.call(len, "", subject="")
@@ -120,6 +122,7 @@ def test_a_call_that_takes_long_delays_no_other_for_long(monkeypatch: pytest.Mon
 # --- forged predictions -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_metric_whose_expression_never_ends_is_a_missing_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, child: LimitedProcess
 ) -> None:

@@ -121,6 +121,7 @@ def refused(*words: str, settings: SandboxSettings = SETTINGS) -> str:
     return str(error.value)
 
 
+@pytest.mark.slow
 def test_what_the_interpreter_lacks_is_installed_once_and_shared(index: PackageIndex) -> None:
     first, second = installed("tiny", "numpy"), installed("numpy", "tiny")
     assert first.installed.packages == {"small": "2.0", "tiny": "1.0"}
@@ -131,6 +132,7 @@ def test_what_the_interpreter_lacks_is_installed_once_and_shared(index: PackageI
     assert installed("numpy").folder is None  # already installed
 
 
+@pytest.mark.slow
 def test_a_lock_is_never_resolved_again(index: PackageIndex, tmp_path: Path) -> None:
     overlay = installed("tiny")
     (tmp_path / "packages.lock").write_text(overlay.lock.text)
@@ -147,6 +149,7 @@ def test_a_lock_is_never_resolved_again(index: PackageIndex, tmp_path: Path) -> 
         restore_packages(overlay.installed, tmp_path / "packages.lock", SETTINGS)
 
 
+@pytest.mark.slow
 def test_other_bytes_under_the_same_version_are_refused(index: PackageIndex, tmp_path: Path) -> None:
     overlay = installed("tiny")
     (tmp_path / "packages.lock").write_text(overlay.lock.text)
@@ -159,6 +162,7 @@ def test_other_bytes_under_the_same_version_are_refused(index: PackageIndex, tmp
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.name.startswith(".part")]
 
 
+@pytest.mark.slow
 def test_two_at_once_make_it_once_and_what_was_changed_is_made_anew(
     index: PackageIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,6 +185,7 @@ def test_two_at_once_make_it_once_and_what_was_changed_is_made_anew(
     assert "changed" not in (again.folder / "tiny.py").read_text() and installed("tiny").installed.shared
 
 
+@pytest.mark.slow
 def test_without_a_network_what_is_in_the_store_does(index: PackageIndex) -> None:
     everything = SETTINGS.model_copy(update={"allowed": ("small",)})
     installed("tiny", "small")
@@ -208,6 +213,7 @@ def test_without_a_network_what_is_in_the_store_does(index: PackageIndex) -> Non
         (("tiny>5",), "cannot install tiny>5: .*tiny"),
     ],
 )
+@pytest.mark.slow
 def test_what_cannot_be_installed_is_told_in_one_line(index: PackageIndex, words: tuple[str, ...], told: str) -> None:
     index.add(build_wheel("needy", "1.0", {"needy.py": ""}, requires=("numpy<1.5",)))
     index.add(build_wheel("future", "1.0", {"future.py": ""}, python=">=4"), python=">=4")
@@ -227,6 +233,7 @@ def test_what_is_built_against_torch_is_built_as_the_interpreters_torch_is() -> 
     )
 
 
+@pytest.mark.slow
 def test_pip_says_where_packages_come_from_where_uv_does_not_know(
     index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,6 +293,7 @@ def test_experiments_import_them_and_cannot_change_them(
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_plan_asks_for_what_is_listed_alone(index: PackageIndex, tmp_path: Path) -> None:
     index.add(build_wheel("tiny_other", "1.0", {"tiny_other.py": ""}, requires=("numpy<1.5",)))
     handed = list[PackageOverlay]()
@@ -308,6 +316,7 @@ def test_a_plan_asks_for_what_is_listed_alone(index: PackageIndex, tmp_path: Pat
     assert format_environment(SETTINGS.python, found.packages, found.sha256).rstrip().endswith("small==2.0\ntiny==1.0")
 
 
+@pytest.mark.slow
 def test_another_interpreter_that_lacks_what_a_lock_rests_on_is_refused(
     index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,6 +336,7 @@ def test_packages_are_fixed_with_the_plan(verb: list[str], capsys: pytest.Captur
     assert "the packages of a run are fixed with its data plan" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_run_is_refused_before_it_is_made_and_prefetch_fetches(
     index: PackageIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -360,6 +370,7 @@ def test_a_run_is_refused_before_it_is_made_and_prefetch_fetches(
         "tiny==1.*\nsmall==2.0+cu113\n",
     ],
 )
+@pytest.mark.slow
 def test_what_cannot_be_had_keeps_nothing_else_of_a_repository_away(index: PackageIndex, asked: str) -> None:
     index.add(build_wheel("needs_none", "1.0", {"needs_none.py": ""}, requires=("no-such-package",)))
     found = build_environment({"requirements.txt": asked}, SETTINGS)

@@ -125,6 +125,7 @@ def test_what_cannot_be_compared_is_named(odd: object, tmp_path: Path) -> None:
         compute_fingerprint(lambda: odd, tmp_path)
 
 
+@pytest.mark.slow
 def test_torch_and_what_libraries_make_is_compared_by_content(tmp_path: Path) -> None:
     torch: Any = pytest.importorskip("torch")
     from sklearn.linear_model import LogisticRegression

@@ -119,6 +119,7 @@ def test_processes_never_hold_more_than_there_are_and_a_killed_one_leaves_its_ow
     assert len(held) == 2, "both came to their turn"
 
 
+@pytest.mark.slow
 async def test_work_of_many_parts_gives_way_to_who_holds_fewer(tmp_path: Path) -> None:
     folder = shared(tmp_path, 3)
     slots = Slots(3, folder)

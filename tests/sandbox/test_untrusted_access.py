@@ -155,6 +155,7 @@ def find_violations(modules: Mapping[str, ast.Module]) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_no_other_module_opens_paths() -> None:
     modules = {name: ast.parse(path.read_text()) for name, path in list_modules().items()}
     assert len(modules) > 100 and find_violations(modules) == []

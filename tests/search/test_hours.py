@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from math import inf
 
 import pytest
 
 from labwright.record.estimands import list_main_arms
+from labwright.record.events.search_events import DecisionMade
 from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
 from labwright.search.design_forecast import CONFIRMATION_SHARE
-from labwright.search.hours import SURPRISE_SHARE, estimate_first_ablation, explain_no_exploration, plan_hours
+from labwright.search.hours import (
+    SURPRISE_SHARE,
+    check_time,
+    estimate_first_ablation,
+    estimate_seconds,
+    explain_no_exploration,
+    plan_hours,
+)
 from labwright.search.replication import FRESH_SEED_OFFSET
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.search.stage_snapshot import build_snapshot
@@ -40,6 +49,7 @@ def search_for(seconds: float, objective: str, order: str) -> tuple[SearchWorld,
 @pytest.mark.parametrize("order", ["arrival", "ticket"])
 @pytest.mark.parametrize("objective", ["measure", "improve"])
 @pytest.mark.parametrize("seconds", [300.0, 500.0])
+@pytest.mark.slow
 def test_confirmation_is_complete_where_exploration_has_to_stop(seconds: float, objective: str, order: str) -> None:
     world, _ = search_for(seconds, objective, order)
     state = world.log.state
@@ -78,3 +88,57 @@ def test_earlier_stages_leave_the_first_ablation_its_time() -> None:
     assert reason is not None and f"{whole:.0f} kept for the first ablation" in reason
     ablation = replace(view, stage="ablation")
     assert estimate_first_ablation(ablation, given, hours) == 0.0, "it runs now"
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_the_first_trials_of_all_arms_come_before_seeds_beyond_the_fewest(second: bool) -> None:
+    log, seeds = new_log(plan=DECIDED), StageLimits(num_seeds=30)
+    given = make_settings(num_workers=2, max_seeds=30, planned_ablations=0, agenda=seeds)
+    virtual_time.run(run_search(log, SearchWorld(log, buggy=0.0, seconds=SECONDS), given, ("preliminary",)))
+    best = log.state.search.stages["preliminary"].best
+    trial = {"stage": "tuning", "kind": "trial", "parent": best, "seed": 0}
+    first, other = (
+        ExpandTree.model_validate({**trial, "trials": [{"arm": arm, "number": k, "setting": {}} for k in (1, 2)]})
+        for arm in ("method", "baseline")
+    )
+    if second:
+        log.append(DecisionMade(k=log.state.last_decision + 1, action=other))
+        log.append(DecisionMade(k=log.state.last_decision + 1, action=first))
+    view = build_snapshot(log.state, "tuning", VisibleDecisions(through=100), settings=given)
+    hours = plan_hours(view, given, run_seconds=2_000.0, swapped=False)
+    assert hours is not None and hours.seeds == 30
+    few = 5 * hours.seed_seconds + hours.scoring + hours.write_up
+    batch = estimate_seconds(first, view)
+    explain = partial(explain_no_exploration, first, (), view, given, run_seconds=2_000.0)
+    refused = explain(seconds_left=(few + 2 * batch) / 2)
+    if second:
+        assert refused is not None and "set aside for 30 fresh seeds" in refused, "later trials wait for every seed"
+        return
+    assert refused is None
+    short = explain(seconds_left=(few + 2 * batch - 1) / 2)
+    assert short is not None and "set aside for 5 fresh seeds" in short, "both arms get theirs, or none"
+
+
+@pytest.mark.parametrize("decided", [False, True])
+def test_what_a_look_may_release_is_not_refused_for_good(decided: bool) -> None:
+    log = new_log(plan=DECIDED.model_copy(update={"objective": "measure"}))
+    world = Slow(log, buggy=0.0, seconds=SECONDS)
+    given = make_settings(num_workers=2, num_seeds=5, max_seeds=20, order="arrival", lookahead=0, planned_ablations=0)
+    world.settings, world.run_seconds = given, 2_000.0
+    virtual_time.run(run_search(log, world, given, ("preliminary", "tuning", "agenda")))
+    state = log.state
+    lock = state.search.current_lock
+    assert lock is not None
+    fresh = ExpandTree(stage="agenda", kind="replicate", parent=lock.winner, seed=lock.seeds[0] + 25)
+    state.search.looks[-1:] = [state.search.looks[-1].model_copy(update={"ends": "decided" * decided})]
+    log.append(DecisionMade(k=state.last_decision + 1, action=fresh))
+    ablate = ExpandTree(stage="ablation", kind="ablate", parent=lock.winner, seed=0)
+    view = build_snapshot(state, "ablation", VisibleDecisions(through=state.last_decision), settings=given)
+    hours = plan_hours(view, given, run_seconds=2_000.0)
+    assert hours is not None and (hours.remaining_seeds == 0) is decided
+    left = (hours.scoring + hours.write_up + 6 * estimate_seconds(ablate, view)) / 2
+    hit = check_time(ablate, state, given, run_seconds=2_000.0, seconds_left=left)
+    assert hit is None if decided else hit is not None and hit.may_fit_later
+    if not decided:
+        gone = check_time(ablate, state, given, run_seconds=2_000.0, seconds_left=left / 2)
+        assert gone is not None and not gone.may_fit_later, "it would not fit without seeds either"

@@ -31,6 +31,7 @@ from tests.search.scripted_search import (
 
 
 @pytest.mark.parametrize("order", ["arrival", "ticket"])
+@pytest.mark.slow
 def test_limits_hold_and_places_are_respected(order: str) -> None:
     log, world = run_whole_search(order=order, num_workers=3, lookahead=1)
     counts = Counter(node.stage for node in log.state.nodes.values() if node.kind in SEARCH_KINDS - {"tune"})

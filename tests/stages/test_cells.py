@@ -17,10 +17,20 @@ from labwright.models.backend import ModelRequest
 from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.record.cell_status import compute_all_cells
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.events.search_events import CellExecuted
+from labwright.record.events.search_events import CellExecuted, DecisionMade
 from labwright.record.retention import delete_unreferenced
-from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Hyperparameter, Level, OmittedCells, TuningPlan
-from labwright.record.schema.nodes import Cell, CellOutcomeLine, Failure, Node, StageName
+from labwright.record.schema.data_plan import (
+    Arm,
+    DataPlan,
+    DatasetUse,
+    Hyperparameter,
+    Level,
+    OmittedCells,
+    Trial,
+    TuningPlan,
+)
+from labwright.record.schema.decisions import ExpandTree
+from labwright.record.schema.nodes import Cell, CellOutcomeLine, Failure, Node, StageName, format_node_id
 from labwright.record.source_tree import WholeFile
 from labwright.sandbox.job import CellResult, Job, JobOutcome, ResultStream
 from labwright.search.replication import FRESH_SEED_OFFSET
@@ -35,7 +45,7 @@ from labwright.stages.nodes.node_cells import (
     required_cells,
     reusable_cells,
 )
-from labwright.stages.nodes.node_runner import remeasure_reused
+from labwright.stages.nodes.node_runner import expand, remeasure_reused
 from labwright.stages.run_context import RunContext
 from labwright.stages.stage_runner import StageRunner
 from tests.fake_executor import FakeExecutor
@@ -136,6 +146,23 @@ async def test_a_child_takes_over_the_cells_that_its_change_does_not_touch(tmp_p
         node: [found.outcome for found in node_cells] for node, node_cells in compute_all_cells(bench.state).items()
     }
     assert outcomes == {first.id: ["measured", "measured"], second.id: ["taken over", "measured"]}
+
+
+async def test_a_node_that_took_over_every_cell_of_its_parent_keeps_its_verdict(tmp_path: Path) -> None:
+    bench, ran = agenda(tmp_path, nodes=1)
+    [first] = await searched(bench)
+    judged, measured = bench.state.calls.usage_by_role["feedback"].calls, len(ran)
+    settings = tuple(Trial(arm=arm, number=0, setting={}) for arm in ("baseline", "method"))
+    action = ExpandTree(stage="agenda", kind="tune", parent=first.id, seed=0, trials=settings)
+    decided = DecisionMade(k=bench.state.last_decision + 1, action=action, seen=list_all_results(bench.state))
+    bench.recorder.append(decided)
+    await expand(bench, decided, lambda: None)
+    again = bench.state.nodes[format_node_id(decided.k)]
+    assert [line.outcome for line in again.attempts[-1].cells] == ["taken over", "taken over"] and len(ran) == measured
+    assert again.status == "good" and again.verdict == first.verdict
+    assert bench.state.calls.usage_by_role["feedback"].calls == judged
+    assert again.varies == "the defaults: no other setting was tried", "no trial selected anything"
+    assert "since no trial ran" in again.plan
 
 
 async def test_once_two_executions_differ_what_was_taken_over_is_measured(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,12 +10,15 @@ import pytest
 
 from benchmarks.scripted_study import PLAN, SlowModel, draw_plots, make_late_context
 from labwright.record.claims.hypothesis_tests import UnmeasuredEffectError
-from labwright.record.events.search_events import SealedTestScored
+from labwright.record.events.search_events import DecisionMade, SealedTestScored
 from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.nodes import Cell
+from labwright.record.schema.decisions import ExpandTree
+from labwright.record.schema.nodes import Cell, format_node_id
 from labwright.sandbox.job import CellResult, Job
-from labwright.search.replication import FRESH_SEED_OFFSET
+from labwright.search.replication import FRESH_SEED_OFFSET, list_unread_replicates
+from labwright.search.scheduler import list_all_results
 from labwright.search.settings import SearchSettings, StageLimits
+from labwright.stages.nodes.node_runner import expand
 from labwright.stages.run_context import RunContext
 from labwright.stages.stage_runner import StageRunner
 from tests.fake_executor import FakeExecutor
@@ -36,9 +40,9 @@ class Clock:
     left = 200.0
 
 
-def make_study(folder: Path, clock: Clock) -> RunContext:
-    """A study of two cells a seed in one slot, whose looks are at 5, 8, 10, 15 and 20 seeds; nothing is scored on
-    test data, so no look decides anything."""
+def make_study(folder: Path, clock: Clock, *, slots: int = 1, slow: int = -1) -> RunContext:
+    """A study of two cells a seed, which take a minute with the seed `slow`. Its looks are at 5, 8, 10, 15 and 20
+    seeds; nothing is scored on test data, so no look decides anything."""
 
     def cell(job: Job, cell: Cell) -> tuple[float, CellResult]:
         value = Measurement(
@@ -50,10 +54,10 @@ def make_study(folder: Path, clock: Clock) -> RunContext:
             seed=cell.seed,
             grade="computed",
         )
-        return 0.0, CellResult(seconds=1.0, cell=cell, measurements=(value,))
+        return 60.0 * (cell.seed == slow), CellResult(seconds=1.0, cell=cell, measurements=(value,))
 
     settings = SearchSettings(
-        num_workers=1,
+        num_workers=slots,
         lookahead=0,
         max_seeds=20,
         ladder=False,
@@ -63,7 +67,7 @@ def make_study(folder: Path, clock: Clock) -> RunContext:
         preliminary=StageLimits(num_seeds=0),
         tuning=StageLimits(num_seeds=0),
     )
-    executor = FakeExecutor(lambda job: (0.0, draw_plots(job)), slots=1, cell=cell)
+    executor = FakeExecutor(lambda job: (0.0, draw_plots(job)), slots=slots, cell=cell)
     made = make_late_context(folder, SlowModel(program, 0.0), executor, settings, plan=DECIDED)
     return replace(made, run_seconds=200.0, seconds_left=lambda: clock.left)
 
@@ -103,3 +107,36 @@ async def test_a_look_at_seeds_without_any_value_of_a_claim_ends_the_run(tmp_pat
         await research.run_follow_ups("ablation")
     await research.close()
     assert context.state.search.looks == []
+
+
+@pytest.mark.parametrize("during", [True, False])
+async def test_replicates_that_no_look_reads_are_cancelled_once_sampling_ends(tmp_path: Path, during: bool) -> None:
+    """A seed that runs while a look ends the sampling is not waited for; one that a kill left behind does not start."""
+    clock, late = Clock(), FRESH_SEED_OFFSET + 90
+    context = make_study(tmp_path, clock, slots=2, slow=late)
+    research = StageRunner(context)
+    assert await research.run_stage("agenda")
+    lock = context.state.search.current_lock
+    assert lock is not None
+    clock.left = 22.0
+
+    def decide() -> DecisionMade:
+        action = ExpandTree(stage="agenda", kind="replicate", parent=lock.winner, seed=late)
+        seen = list_all_results(context.state)
+        context.recorder.append(made := DecisionMade(k=context.state.last_decision + 1, action=action, seen=seen))
+        return made
+
+    decided = decide() if during else None
+    began = time.monotonic()
+    assert await research.run_follow_ups("ablation")
+    await research.close()
+    assert context.state.search.looks[-1].ends.startswith("the next look takes 3 more seeds")
+    if decided is None:
+        decided = decide()
+        assert [one.seed for one in list_unread_replicates(context.state)] == [late]
+        await expand(context, decided, lambda: None)
+    assert time.monotonic() - began < 50
+    ended = context.state.nodes[format_node_id(decided.k)]
+    assert ended.status == "cancelled" and not ended.attempts
+    assert ended.failure is not None and ended.failure.kind == "other", "with more time it may run again"
+    assert list_unread_replicates(context.state) == ()

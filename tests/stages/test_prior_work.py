@@ -143,6 +143,7 @@ def given(root: Path) -> None:
     copy_documents(root / "papers", RunFolder(root / "run").context)
 
 
+@pytest.mark.slow
 def test_what_two_papers_use_is_sent_back_once_then_printed_as_omitted(tmp_path: Path) -> None:
     given(tmp_path)
     study = Study(tmp_path, PLAN)
@@ -166,6 +167,7 @@ def test_what_two_papers_use_is_sent_back_once_then_printed_as_omitted(tmp_path:
     assert set(build_manifest(study.log.state, study.folder)) >= {"context/01_late.pdf", "context/02_old.pdf"}
 
 
+@pytest.mark.slow
 def test_full_texts_are_fetched_kept_and_not_asked_for_again(tmp_path: Path) -> None:
     path = write_pdf(tmp_path / "a.pdf", *OLD)
     works = [
@@ -331,6 +333,7 @@ def test_what_is_not_answered_is_open_and_no_finding_ends_the_run(
 
 
 @pytest.mark.parametrize("often", ["first", pytest.param("every", marks=[pytest.mark.bench, pytest.mark.slow])])
+@pytest.mark.slow
 def test_a_preparation_cut_off_anywhere_comes_to_the_same(tmp_path: Path, often: str) -> None:
     """Cut after the first event of each kind; in `make bench`, after every event."""
     given(tmp_path)
@@ -360,6 +363,7 @@ def test_a_preparation_cut_off_anywhere_comes_to_the_same(tmp_path: Path, often:
         assert len(again.model.requests) == asked - sum(isinstance(one, CallAnswered) for one in events[:end])
 
 
+@pytest.mark.slow
 def test_the_paper_tells_of_findings_and_papers(tmp_path: Path) -> None:
     given(tmp_path)
     study = Study(

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from labwright.record.claims import sentences
 from labwright.record.claims.estimates import Claim
 from labwright.record.claims.formatting import format_claims, format_setups
 from labwright.record.claims.setting_controls import build_tuning_report, compute_parity, find_disparities
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import PublishedAnchor
-from labwright.record.tuning_results import build_effective_plan
+from labwright.record.schema.nodes import TrialResult
+from labwright.record.tuning_results import ChosenSetting, build_effective_plan, find_chosen
 from labwright.stages.paper.appendix import list_disclosures, render_supplement
 from labwright.stages.paper.disclosure import format_disclosure
 from labwright.stages.paper.paper_context import PaperClaims, build_paper_claims
@@ -95,6 +97,20 @@ def test_seconds_of_cells_that_end_at_once_are_not_compared() -> None:
     assert [what for *_, what in find_disparities(STALE, rows)] == [("rows", "seconds")]
     short = [one.model_copy(update={"seconds": one.seconds / 10}) for one in rows]
     assert [what for *_, what in find_disparities(STALE, short)] == [("rows",)]
+
+
+@pytest.mark.parametrize(("studies", "caveat"), [((1, 1), "not tuned"), ((1, 3), "tuned with fewer trials")])
+def test_a_pair_that_tried_only_its_defaults_is_not_tuned(
+    studies: tuple[int, int], caveat: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find(state: RunState, node: str, trials: Sequence[TrialResult]) -> dict[str, ChosenSetting]:
+        found = find_chosen(state, node, trials)
+        counts: dict[str, int] = dict(zip(("plain", "smooth"), studies, strict=True))
+        return {arm: one.model_copy(update={"study": counts[arm], "stale": True}) for arm, one in found.items()}
+
+    monkeypatch.setattr(sentences, "find_chosen", find)
+    [one] = build_paper_claims(STALE).differences
+    assert one.caveats == (caveat, "unanchored")
 
 
 def test_the_text_must_tell_what_is_unequal_stale_or_unanchored() -> None:

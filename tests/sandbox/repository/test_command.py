@@ -39,7 +39,7 @@ async def executor(tmp_path: Path) -> AsyncIterator[LocalExecutor]:
         tmp_path / "views",
         labels=tmp_path / "labels",
         cache=tmp_path / "cache",
-        settings=SandboxSettings(grace=0.5, memory_gb=1.0, disk_gb=0.05, tasks=64),
+        settings=SandboxSettings(grace=3.0, memory_gb=1.0, disk_gb=0.05, tasks=64),
     )
     yield made
     await made.close()

@@ -135,6 +135,7 @@ def test_what_git_does_not_hold_is_told(code: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("limit", "value"), [("_MAX_MEMORY_BYTES", 2**24), ("MAX_OUTPUT_BYTES", 2**20)])
+@pytest.mark.slow
 def test_a_few_objects_that_describe_many_files_take_little_memory(
     code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:

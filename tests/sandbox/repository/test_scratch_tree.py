@@ -77,6 +77,7 @@ async def refused(tools: ScratchTree, name: str, **arguments: object) -> str:
     return result.text
 
 
+@pytest.mark.slow
 async def test_an_author_looks_edits_writes_and_gets_a_patch(tmp_path: Path) -> None:
     async with open_tools(tmp_path, files={"big.txt": "a line\n" * 200_000}) as tools:
         start = tools.tree
@@ -102,6 +103,7 @@ async def test_an_author_looks_edits_writes_and_gets_a_patch(tmp_path: Path) -> 
         assert all(spec.parameters["properties"] and spec.description for spec in tools.specs)
 
 
+@pytest.mark.slow
 async def test_long_text_ends_with_a_whole_line_and_says_how_to_go_on(tmp_path: Path) -> None:
     lines = [f"{number} {'x' * 90}\n" for number in range(1, 1001)]
     async with open_tools(tmp_path, files={"long.txt": "".join(lines)}) as tools:
@@ -165,6 +167,7 @@ async def test_paths_that_lead_elsewhere_are_refused(tmp_path: Path, path: str) 
 
 
 @pytest.mark.parametrize("is_folder", [False, True])
+@pytest.mark.slow
 async def test_links_of_a_repository_are_not_followed(tmp_path: Path, is_folder: bool) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
