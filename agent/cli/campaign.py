@@ -31,6 +31,7 @@ from labwright.agent.cli.idea import read_topic
 from labwright.agent.cli.preflight import (
     check_components,
     check_disk_space,
+    check_local_servers,
     check_slots,
     check_writable,
     count_slots,
@@ -121,6 +122,7 @@ def run_campaign(args: Campaign) -> int:
         raise UsageError("nothing to run: give idea files or --topic")
     check_code(settings)
     check_components(settings)
+    check_local_servers(settings.models)
     check_writable(args.out, "--out")
     check_disk_space(settings, args.out)
     check_slots(settings)

@@ -436,7 +436,9 @@ class Export(CliCommand, to=app, work="agent.cli.status:export_run"):
     )
     zip: Path | None = Option(None, metavar="FILE", help="Write the run's folder as a zip, without its data.")
     with_data: bool = Option(False, "--with-data", help="Include data, all labels and documents in the zip.")
-    small: bool = Option(False, "--small", help="Compress the zip further; only scientist can open it, not unzip.")
+    small: bool = Option(
+        False, "--small", help="Compress the zip further; only scientist can open it, not other programs."
+    )
     mlflow: str | None = Option(None, metavar="DIR|URI", help="Export to MLflow (needs the extra mlflow).")
     wandb: Path | None = Option(None, metavar="DIR", help="Export to W&B, offline (needs the extra wandb).")
     force: bool = Option(False, "--force", help="Overwrite existing files.")

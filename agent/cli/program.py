@@ -11,7 +11,7 @@ from typing import Any
 
 from labwright.agent.api_keys import read_keys
 from labwright.agent.cli.commands import app
-from labwright.agent.cli.errors import report_error, saving_traceback
+from labwright.agent.cli.errors import READER_GONE, discarding_unread_output, report_error, saving_traceback
 from labwright.pdf.reader import isolate_workers
 from labwright.record.errors import UsageError
 from labwright.record.machine import normalise_no_proxy
@@ -34,6 +34,12 @@ def run_program(arguments: list[str] | None) -> int:
                 if name in PATH_OPTIONS and not value.strip():  # probably an unset shell variable
                     raise UsageError(f"{name} is empty: give a path, or . for this folder")
             code: Any = app(arguments, prog_name="scientist", standalone_mode=False)
+            with discarding_unread_output(sys.stdout):
+                sys.stdout.flush()
+    except SystemExit as error:  # with 1, rich and typer end the program when the reader of its output has gone
+        if error.code not in (1, READER_GONE):
+            raise
+        return READER_GONE
     except Exception as error:  # noqa: BLE001  top-level handler
         return report_error(error)
     return code if isinstance(code, int) else 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -16,11 +16,11 @@ from rich.text import Text
 
 from labwright.agent.audit import AuditReport, audit_run
 from labwright.agent.cli.commands import Audit, Trace
-from labwright.agent.cli.errors import DONE, FINDINGS, format_line, print_result
+from labwright.agent.cli.errors import DONE, FINDINGS, format_line, print_result, take_first
 from labwright.agent.cli.status import read_paper_state, read_run_events
 from labwright.agent.repository_setup import find_writing_lines
 from labwright.inspector.number_tracer import NumberTracer, parse_number
-from labwright.inspector.provenance import NumberTrace, TraceCandidate
+from labwright.inspector.provenance import NumberOrigin, NumberTrace, TraceCandidate
 from labwright.inspector.safe_text import to_plain
 from labwright.record.claims.question_results import find_question_results
 from labwright.record.errors import UsageError
@@ -35,6 +35,8 @@ from labwright.review.external_papers.verdicts import ORIGIN_TEXTS, NumberVerdic
 MAX_CANDIDATES = 12
 """Maximum number of candidates printed; `--json` has all."""
 MAX_LOCATIONS = 4
+MAX_SEEDS = 30
+"""Maximum number of seeds printed of a number with one possible origin, else `MAX_LOCATIONS`."""
 
 
 def trace_number(args: Trace) -> int:
@@ -61,7 +63,7 @@ def trace_number(args: Trace) -> int:
     return DONE if found.candidates else FINDINGS
 
 
-def format_trace(found: NumberTrace) -> Iterator[Text]:
+def format_trace(found: NumberTrace) -> Iterator[Text | Table]:
     """Format the trace as text."""
     if not found.candidates:
         near = ", ".join(found.nearest) or "none, nothing is printed yet"
@@ -69,12 +71,12 @@ def format_trace(found: NumberTrace) -> Iterator[Text]:
     if len(found.candidates) > 1:
         yield Text(f"{found.number} has {len(found.candidates)} possible origins:", style="bold")
     for one in found.candidates[:MAX_CANDIDATES]:
-        yield from _format_candidate(one)
+        yield from _format_candidate(one, MAX_SEEDS if len(found.candidates) == 1 else MAX_LOCATIONS)
     if len(found.candidates) > MAX_CANDIDATES:
         yield Text(f"... {len(found.candidates) - MAX_CANDIDATES} more: --json", style="dim")
 
 
-def _format_candidate(one: TraceCandidate) -> Iterator[Text]:
+def _format_candidate(one: TraceCandidate, most: int) -> Iterator[Text | Table]:
     head = Text(f"{to_plain(one.key) or one.kind}: ", style="bold")
     head.append(f"{to_plain(one.what)}, printed {to_plain(one.printed)}", style="not bold")
     yield head + Text(f", {one.grade}" if one.grade else "", style="cyan")
@@ -84,21 +86,53 @@ def _format_candidate(one: TraceCandidate) -> Iterator[Text]:
         yield _format_row("", f"... and on {len(one.places) - MAX_LOCATIONS} more lines", "dim")
     if not one.places:
         yield _format_row("printed", "nowhere", "yellow")
-    for origin in one.origins:
-        yield _format_row("node", f"{origin.node}, seed {origin.seed}: {origin.value:.6g} of {origin.condition}")
-        if origin.cell:
-            by = f", measured by {origin.measured_by} and reused by {origin.node}" if origin.measured_by else ""
-            yield _format_row("", f"  {origin.cell}{by}")
-        for file in origin.files:
-            known = file.sha256 or "no hash in the record; audit re-scores it"
-            changed = " CHANGED SINCE" if file.same is False else ""
-            yield _format_row("", f"  {file.path} ({file.holds}, {known}){changed}", "red" if changed else "dim")
+    if one.origins:
+        yield from _format_origins(one.origins, most)
     for text in one.data:
         yield _format_row("data", text)
     for place in one.code:
         yield _format_row("code", f"{place.file}:{place.line}: {place.text}")
     if one.reproduce_command:
         yield _format_row("rerun", one.reproduce_command, "green")
+
+
+def _format_origins(origins: Sequence[NumberOrigin], most: int) -> Iterator[Text | Table]:
+    """Format a table of the values with a row for each node and seed, the first file, and the files that changed."""
+    conditions = [*dict.fromkeys(one.condition for one in origins)]
+    rows = dict[tuple[str, int], dict[str, NumberOrigin]]()
+    for one in origins:
+        rows.setdefault((one.node, one.seed), {})[one.condition] = one
+    yield Table.of(
+        (
+            "",
+            "node",
+            "seed",
+            *("effect" if " " in one else one for one in conditions),
+            *["cell"] * (len(conditions) == 1),
+        ),
+        (
+            (
+                "",
+                node,
+                seed,
+                *(f"{found[name].value:.6g}" if name in found else "" for name in conditions),
+                *(_format_cell_of(one) for one in found.values() if len(conditions) == 1),
+            )
+            for (node, seed), found in [*rows.items()][:most]
+        ),
+        notes=[f"  ... {len(rows) - most} more seeds: --json"] * (len(rows) > most),
+    )
+    files = {file.path: file for one in origins for file in one.files}.values()
+    for file in [*files][:1]:
+        more = f", and {len(files) - 1} more" if len(files) > 1 else ""
+        yield _format_row("files", f"{file.path} ({file.holds}){more}: hashes with --json", "dim")
+    changed = [_format_row("", f"{file.path} CHANGED SINCE", "red") for file in files if file.same is False]
+    yield from take_first(changed, MAX_LOCATIONS)
+
+
+def _format_cell_of(origin: NumberOrigin) -> str:
+    by = f", measured by {origin.measured_by} and reused by {origin.node}" if origin.measured_by else ""
+    return f"{origin.cell}{by}"
 
 
 def _format_row(name: str, text: str, style: str = "") -> Text:
