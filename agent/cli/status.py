@@ -51,7 +51,7 @@ from labwright.record.events import Event
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
-from labwright.record.table import Table
+from labwright.record.table import Table, format_quantity
 from labwright.record.zips import is_zip, open_run_folder, refuse_zip
 
 
@@ -244,7 +244,7 @@ def export_run(args: Export) -> int:
                 print_to_stderr(f"left out: {line}")
             if len(packed.left_out) > MAX_LEFT_OUT_SHOWN:
                 print_to_stderr(f"left out: {len(packed.left_out) - MAX_LEFT_OUT_SHOWN} more")
-            _print_written(args.zip, f", {packed.files} files")
+            _print_written(args.zip, f", {format_quantity(packed.files, 'file')}")
         for name, there in (("mlflow", args.mlflow), ("wandb", args.wandb)):
             if there is not None:
                 chosen = choose_tracker(f"{name}:{there}", force=args.force, live=False)
@@ -316,7 +316,7 @@ def _write_page(file: Path, folder: Path, state: RunState, secrets: Sequence[str
     with _atomic_file(file, force=force) as made:
         made.write(page.html.encode())
     left_out = f"; left out because of size: {', '.join(page.left_out)}" if page.left_out else ""
-    _print_written(file, f", {page.pages} pages{left_out}")
+    _print_written(file, f", {format_quantity(page.pages, 'page')}{left_out}")
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from labwright.inspector.safe_text import to_plain
 from labwright.record.claims.question_results import find_question_results
 from labwright.record.errors import UsageError
 from labwright.record.run_folder import RunFolder
-from labwright.record.table import Table
+from labwright.record.table import Table, format_quantity
 from labwright.record.zips import open_run_folder
 from labwright.review.evidence.tex_runner import TexError
 from labwright.review.external_papers import ExternalPaperAudit, audit_paper
@@ -83,7 +83,7 @@ def _format_candidate(one: TraceCandidate, most: int) -> Iterator[Text | Table]:
     for place in one.places[:MAX_LOCATIONS]:
         yield _format_row("printed", f"{place.file}:{place.line}: {place.text}")
     if len(one.places) > MAX_LOCATIONS:
-        yield _format_row("", f"... and on {len(one.places) - MAX_LOCATIONS} more lines", "dim")
+        yield _format_row("", f"... and on {format_quantity(len(one.places) - MAX_LOCATIONS, 'more line')}", "dim")
     if not one.places:
         yield _format_row("printed", "nowhere", "yellow")
     if one.origins:
@@ -120,7 +120,7 @@ def _format_origins(origins: Sequence[NumberOrigin], most: int) -> Iterator[Text
             )
             for (node, seed), found in [*rows.items()][:most]
         ),
-        notes=[f"  ... {len(rows) - most} more seeds: --json"] * (len(rows) > most),
+        notes=[f"  ... {format_quantity(len(rows) - most, 'more seed')}: --json"] * (len(rows) > most),
     )
     files = {file.path: file for one in origins for file in one.files}.values()
     for file in [*files][:1]:
@@ -197,7 +197,7 @@ def format_run_audit(report: AuditReport) -> Iterator[Text]:
             )
     yield format_line(f"checked {', '.join(f'{number} {what}' for what, number in report.counts.items()) or 'nothing'}")
     number = len(report.findings)
-    verdict = f"{number} finding{'s' * (number != 1)}" if number else "clean"
+    verdict = format_quantity(number, "finding") if number else "clean"
     yield Text(f"{verdict}: {report.unbound_count} unbound", style="red" if number else "green")
 
 
@@ -271,7 +271,9 @@ def format_paper_audit(report: ExternalPaperAudit) -> Iterator[Text | Table]:
         yield format_line(f"and {more} more (--json lists all)", "red", label="in no result file: ")
     yield from (format_line(f"not read: {left_out}", "dim") for left_out in report.left_out)
     if not report.verdicts:
-        yield format_line(f"{report.number_count} numbers read; give --results DIR to look them up in result files")
+        yield format_line(
+            f"{format_quantity(report.number_count, 'number')} read; give --results DIR to look them up in result files"
+        )
     else:
         counts = ", ".join(f"{number} {name}" for name, number in report.class_counts.items())
         origins = [f"{count} {ORIGIN_TEXTS[kind]}" for kind, count in report.origin_counts.items() if count]
@@ -284,7 +286,7 @@ def format_paper_audit(report: ExternalPaperAudit) -> Iterator[Text | Table]:
         (len(report.missing_results), "result", "in no result file"),
         (len(report.contradictions), "contradiction", "in arithmetic"),
     )
-    found = [f"{count} {what}{'s' * (count != 1)} {where}" for count, what, where in counted if count]
+    found = [f"{format_quantity(count, what)} {where}" for count, what, where in counted if count]
     yield format_line(f"findings: {'; '.join(found) or 'none'}", "red" if found else "green")
     done = "numbers were looked up and recalculated" if report.verdicts else "only the arithmetic was checked"
     yield format_line(f"{done}; whether the results are real is for a judge to decide")

@@ -31,7 +31,7 @@ from labwright.inspector.web.charts import KIND_SHAPES, STATUS_MARKS
 from labwright.inspector.web.node_table import TEXT_COLUMNS
 from labwright.inspector.web.run_cache import CachedRun
 from labwright.record.claims.sentences import describe_need, describe_outcome, format_lost_seeds
-from labwright.record.schema.nodes import STAGES
+from labwright.record.schema.nodes import KIND_NAMES, STAGES
 
 WEB_FOLDER = Path(__file__).parent
 TABS: Final = tuple("overview reports chart tree table cells paper checks cost calls events".split())
@@ -132,6 +132,7 @@ class PageRenderer:
             shape_of=KIND_SHAPES,
             marks=STATUS_MARKS,
             stage_names=STAGES,
+            kinds=KIND_NAMES,
             texts=TEXT_COLUMNS,
             lost=format_lost_seeds,
             outcome=describe_outcome,
