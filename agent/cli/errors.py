@@ -94,19 +94,6 @@ READER_GONE_ERRNOS = (errno.EPIPE, errno.EIO)
 
 
 @contextmanager
-def ignoring_closed_output() -> Generator[None]:
-    """End without an error message on Ctrl-C, or when the output is closed: `| head` has ended, or the terminal was
-    closed (exit code `READER_GONE`).
-    """
-    with suppress(KeyboardInterrupt):
-        with discarding_unread_output(sys.stdout):
-            yield
-            sys.stdout.flush()
-            return
-        raise SystemExit(READER_GONE)
-
-
-@contextmanager
 def discarding_unread_output(stream: TextIO) -> Generator[None]:
     """Redirect a closed stream to the null device, so that flushing it at exit does not raise."""
     try:

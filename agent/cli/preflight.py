@@ -110,13 +110,11 @@ def _find_stopped_server(model: ModelSettings) -> str:
         return ""
     address = locate_model(model.name, model.base_url, os.environ)
     parts = urlsplit(address.base_url or "")
-    if parts.hostname is not None and re.fullmatch(r"localhost|::1|127\.[0-9.]+", parts.hostname):
+    if re.fullmatch(r"localhost|::1|127\.[0-9.]+", parts.hostname or ""):
         try:
-            socket.create_connection((parts.hostname, parts.port or 80), timeout=5).close()
-        except ConnectionRefusedError:
-            return address.public_url
-        except OSError:
-            pass  # asked when the run starts
+            socket.create_connection((parts.hostname or "", parts.port or 80), timeout=5).close()
+        except OSError as error:
+            return address.public_url if isinstance(error, ConnectionRefusedError) else ""
     return ""
 
 

@@ -37,7 +37,7 @@ def run_program(arguments: list[str] | None) -> int:
             with discarding_unread_output(sys.stdout):
                 sys.stdout.flush()
     except SystemExit as error:  # with 1, rich and typer end the program when the reader of its output has gone
-        if error.code not in (1, READER_GONE):
+        if error.code != 1:
             raise
         return READER_GONE
     except Exception as error:  # noqa: BLE001  top-level handler

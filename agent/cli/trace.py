@@ -80,10 +80,8 @@ def _format_candidate(one: TraceCandidate, most: int) -> Iterator[Text | Table]:
     head = Text(f"{to_plain(one.key) or one.kind}: ", style="bold")
     head.append(f"{to_plain(one.what)}, printed {to_plain(one.printed)}", style="not bold")
     yield head + Text(f", {one.grade}" if one.grade else "", style="cyan")
-    for place in one.places[:MAX_LOCATIONS]:
-        yield _format_row("printed", f"{place.file}:{place.line}: {place.text}")
-    if len(one.places) > MAX_LOCATIONS:
-        yield _format_row("", f"... and on {format_quantity(len(one.places) - MAX_LOCATIONS, 'more line')}", "dim")
+    places = [_format_row("printed", f"{place.file}:{place.line}: {place.text}") for place in one.places]
+    yield from take_first(places, MAX_LOCATIONS)
     if not one.places:
         yield _format_row("printed", "nowhere", "yellow")
     if one.origins:
@@ -102,25 +100,17 @@ def _format_origins(origins: Sequence[NumberOrigin], most: int) -> Iterator[Text
     rows = dict[tuple[str, int], dict[str, NumberOrigin]]()
     for one in origins:
         rows.setdefault((one.node, one.seed), {})[one.condition] = one
+    titles = ["effect" if " " in one else one for one in conditions]
+    values = [
+        ["", *key, *(f"{found[one].value:.6g}" if one in found else "" for one in conditions)]
+        + [_format_cell_of(one) for one in found.values() if len(conditions) == 1]
+        for key, found in rows.items()
+    ]
+    left_out = f"  ... {format_quantity(len(rows) - most, 'more seed')}: --json"
     yield Table.of(
-        (
-            "",
-            "node",
-            "seed",
-            *("effect" if " " in one else one for one in conditions),
-            *["cell"] * (len(conditions) == 1),
-        ),
-        (
-            (
-                "",
-                node,
-                seed,
-                *(f"{found[name].value:.6g}" if name in found else "" for name in conditions),
-                *(_format_cell_of(one) for one in found.values() if len(conditions) == 1),
-            )
-            for (node, seed), found in [*rows.items()][:most]
-        ),
-        notes=[f"  ... {format_quantity(len(rows) - most, 'more seed')}: --json"] * (len(rows) > most),
+        ("", "node", "seed", *titles, *["cell"] * (len(conditions) == 1)),
+        values[:most],
+        notes=[left_out] * (len(rows) > most),
     )
     files = {file.path: file for one in origins for file in one.files}.values()
     for file in [*files][:1]:

@@ -31,6 +31,9 @@ HEAVY = ("torch", "numpy", "pydantic_ai", "langgraph", "sklearn", "matplotlib", 
 HELP = typer.main.get_command(app)
 assert isinstance(HELP, TyperGroup)
 COMMANDS = list(HELP.commands)
+WITH_SETTINGS = [
+    name for name, one in HELP.commands.items() if SETTING_OPTIONS.keys() & {part.name for part in one.params}
+]
 
 
 @pytest.fixture
@@ -65,11 +68,8 @@ def loaded(calls: str, modules: tuple[str, ...] = HEAVY) -> str:
 def test_help_loads_nothing_heavy() -> None:
     rooms = tuple(f"labwright.{name}" for name in ("models", "sandbox", "review", "stages", "agent.settings", "evals"))
     calls = {one: f"assert main([*{one!r}.split(), '--help']) == 0" for one in ("", *COMMANDS)}
-    with_settings = [
-        one for one in COMMANDS if SETTING_OPTIONS.keys() & {part.name for part in HELP.commands[one].params}
-    ]
     assert loaded("; ".join(calls.values())) == "[]"
-    assert loaded("; ".join(call for one, call in calls.items() if one not in with_settings), HEAVY + rooms) == "[]"
+    assert loaded("; ".join(call for one, call in calls.items() if one not in WITH_SETTINGS), HEAVY + rooms) == "[]"
 
 
 def test_the_help_of_an_option_is_the_description_of_its_setting(capsys: pytest.CaptureFixture[str]) -> None:
