@@ -103,7 +103,7 @@ def _format_origins(origins: Sequence[NumberOrigin], most: int) -> Iterator[Text
     titles = ["effect" if " " in one else one for one in conditions]
     values = [
         ["", *key, *(f"{found[one].value:.6g}" if one in found else "" for one in conditions)]
-        + [_format_cell_of(one) for one in found.values() if len(conditions) == 1]
+        + [one.cell for one in found.values() if len(conditions) == 1]
         for key, found in rows.items()
     ]
     left_out = f"  ... {format_quantity(len(rows) - most, 'more seed')}: --json"
@@ -112,17 +112,18 @@ def _format_origins(origins: Sequence[NumberOrigin], most: int) -> Iterator[Text
         values[:most],
         notes=[left_out] * (len(rows) > most),
     )
+    reused = [
+        _format_row("", f"{one.cell}, measured by {one.measured_by} and reused by {one.node}")
+        for one in origins
+        if one.measured_by
+    ]
+    yield from take_first(reused, MAX_LOCATIONS)
     files = {file.path: file for one in origins for file in one.files}.values()
     for file in [*files][:1]:
         more = f", and {len(files) - 1} more" if len(files) > 1 else ""
         yield _format_row("files", f"{file.path} ({file.holds}){more}: hashes with --json", "dim")
     changed = [_format_row("", f"{file.path} CHANGED SINCE", "red") for file in files if file.same is False]
     yield from take_first(changed, MAX_LOCATIONS)
-
-
-def _format_cell_of(origin: NumberOrigin) -> str:
-    by = f", measured by {origin.measured_by} and reused by {origin.node}" if origin.measured_by else ""
-    return f"{origin.cell}{by}"
 
 
 def _format_row(name: str, text: str, style: str = "") -> Text:
