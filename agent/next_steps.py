@@ -27,7 +27,7 @@ from labwright.record.schema.decisions import (
     WaitForResult,
     WidenDimension,
 )
-from labwright.record.schema.nodes import PHASES, REVISION_PHASES, STAGES, Phase, StageName
+from labwright.record.schema.nodes import KIND_NAMES, PHASES, REVISION_PHASES, STAGES, Phase, StageName
 from labwright.search.design_forecast import forecast_design, read_cell_times, read_spreads
 from labwright.search.policy import build_policy
 from labwright.search.replication import compute_wanted_seeds, count_fresh_seeds
@@ -104,7 +104,7 @@ def _describe_action(action: SearchAction, stage: StageName) -> str:
             origin = f" of {action.parent}" if action.parent else ""
             seed = f", seed {action.seed}" if action.kind == "replicate" else ""
             item = f", for: {action.item[:100]}" if action.item else ""
-            return f"{action.kind}{origin} in {action.stage}{format_arm(action)}{seed}{item}"
+            return f"{KIND_NAMES[action.kind]}{origin} in {action.stage}{format_arm(action)}{seed}{item}"
         case WidenDimension():
             return format_widening(action)
         case CompareNodes():

@@ -21,6 +21,7 @@ from labwright.record.events.search_events import (
 )
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.nodes import Cell
+from labwright.record.table import format_quantity
 
 
 def format_remaining(cells: CellCounts) -> str:
@@ -56,7 +57,7 @@ def format_required_cells(event: CellsRequired, state: RunState) -> str:
     nodes = [state.cells[run][0] if run in state.cells else "a missing node" for run in event.taken.values()]
     by_node = ", ".join(f"{nodes.count(node)} reused from {node}" for node in dict.fromkeys(nodes))
     number = len(event.cells) - len(nodes)
-    return f"{event.node}: {number} cell{'s' * (number != 1)} to run{f', {by_node}' if by_node else ''}"
+    return f"{event.node}: {format_quantity(number, 'cell')} to run{f', {by_node}' if by_node else ''}"
 
 
 def format_execution(event: CellExecuted, state: RunState) -> str:
@@ -80,7 +81,7 @@ def format_trials(account: TuningReport, node: str) -> str:
     failed = sum(one.outcome == "failed" for one in own)
     share = f" at {own[0].share:g}" if own and own[0].share < 1 else ""
     return (
-        f"{', '.join(dict.fromkeys(to_plain(one.arm) for one in own))}: {len(own)} trial{'s' * (len(own) != 1)}{share}"
+        f"{', '.join(dict.fromkeys(to_plain(one.arm) for one in own))}: {format_quantity(len(own), 'trial')}{share}"
         f"{best}{f', {failed} failed' if failed else ''}"
     )
 
@@ -98,8 +99,8 @@ def _format_arm(account: TuningReport, one: ArmTuningReport) -> str:
     given = (
         f"{format_duration(effort.seconds)} of {format_duration(tuning.budget)}"
         if tuning.currency == "seconds"
-        else f"{effort.trials} trials + {effort.versions} version{'s' * (effort.versions != 1)} of code (budget "
-        f"{tuning.budget:g})"
+        else f"{format_quantity(effort.trials, 'trial')} + {format_quantity(effort.versions, 'version')} of code "
+        f"(budget {tuning.budget:g})"
     )
     notes = "" if one.chosen is None else ", stale" * one.chosen.stale + ", not converged" * one.chosen.gaining
     return f"{to_plain(one.arm)} {given}{f', best {one.best:.4g}' if one.best is not None else ''}{notes}"

@@ -11,8 +11,9 @@ from labwright.record.claims.estimates import compute_node_score
 from labwright.record.events import Event, paper_events, repository_events, run_events, search_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import CompareNodes, ExpandTree, WidenDimension
-from labwright.record.schema.nodes import describe_limit_change, format_node_id, iterate_retries
+from labwright.record.schema.nodes import KIND_NAMES, describe_limit_change, format_node_id, iterate_retries
 from labwright.record.schema.repository import format_command_line
+from labwright.record.table import format_quantity
 
 _COMMAND_SOURCES = {"person": "given by you", "repository": "found in the repository", "model": "chosen by the model"}
 _STATUS_TEXT = {"good": "ok", "buggy": "failed"}
@@ -26,7 +27,7 @@ def describe_event(event: Event, state: RunState) -> str | None:
 
 def _describe_built(event: repository_events.EnvironmentBuilt, _: RunState) -> str:
     unmet = (f"{shorten(one.wanted, 60)} ({shorten(one.found, 80) or 'missing'})" for one in event.deviations)
-    added = f", {len(event.packages)} packages added" * bool(event.packages)
+    added = f", {format_quantity(len(event.packages), 'package')} added" * bool(event.packages)
     return f"Python {event.python}{added}" + "".join(f"; not met: {one}" for one in unmet)
 
 
@@ -104,7 +105,8 @@ def _describe_decision(event: search_events.DecisionMade, _: RunState) -> str | 
             origin = f" of {action.parent}" if action.parent else ""
             repaired = " and ".join(action.repairs_children)
             repairs = f", where {repaired} failed with the same error" if repaired else ""
-            return f"{format_node_id(event.k)} {action.kind}{origin} in {action.stage}{format_arm(action)}{repairs}"
+            started = f"{format_node_id(event.k)} {KIND_NAMES[action.kind]}{origin}"
+            return f"{started} in {action.stage}{format_arm(action)}{repairs}"
         case WidenDimension() as action:
             return format_widening(action)
         case _:
@@ -120,7 +122,7 @@ def _describe_execution(event: search_events.AttemptExecuted, state: RunState) -
         return f"{took}: {attempt.failure.kind}: {shorten(attempt.failure.message, 80)}"
     done = sum(one.outcome in ("measured", "taken over") for one in attempt.cells)
     found = [f"{len(attempt.measurements)} measurements"] if attempt.measurements or not attempt.cells else []
-    cells = [f"{done} of {len(attempt.cells)} cells"] if attempt.cells else []
+    cells = [f"{done} of {format_quantity(len(attempt.cells), 'cell')}"] if attempt.cells else []
     return f"{took}: {' of '.join(found + cells)}"
 
 
@@ -135,13 +137,13 @@ def _describe_verdict(event: search_events.NodeJudged, state: RunState) -> str:
     score = compute_node_score(node, plan) if node is not None else None
     value = f", {to_plain(plan.primary_metric.name)} {score:.4g}" if plan is not None and score is not None else ""
     why = f": {shorten(event.failure.message, 80)}" if event.failure else ""
-    kind = f" {node.kind}" if node is not None else ""
+    kind = f" {KIND_NAMES[node.kind]}" if node is not None else ""
     return f"{event.node}{kind} {_STATUS_TEXT.get(event.status, event.status)}{value}{why}"
 
 
 def _describe_look(event: search_events.LookTaken, _: RunState) -> str:
     after = f"sampling ends: {shorten(event.ends, 100)}" if event.ends else "sampling goes on"
-    return f"look {event.look + 1} at {len(event.seeds)} fresh seeds: {after}"
+    return f"look {event.look + 1} at {format_quantity(len(event.seeds), 'fresh seed')}: {after}"
 
 
 def _describe_ablations(event: search_events.AblationsPlanned, _: RunState) -> str:
@@ -175,7 +177,7 @@ def _describe_figure_reviews(event: paper_events.FiguresReviewed, _: RunState) -
 
 def _describe_claims(event: paper_events.ClaimsRead, _: RunState) -> str:
     found = "; ".join(shorten(line, 160) for line in event.violations)
-    unread = f"; {event.unread} sentences unread" if event.unread else ""
+    unread = f"; {format_quantity(event.unread, 'sentence')} unread" if event.unread else ""
     return f"round {event.round}: {f'overclaims: {found}' if found else 'no overclaims found'}{unread}"
 
 
@@ -193,9 +195,9 @@ def _describe_works(event: paper_events.WorksFound, _: RunState) -> str:
 
 
 def _describe_draft(event: paper_events.DraftAssessed, _: RunState) -> str:
-    pages = f", {event.pages} pages" if event.pages is not None else ""
+    pages = f", {format_quantity(event.pages, 'page')}" if event.pages is not None else ""
     left_out = f", {len(event.left_out)} required statements left out" if event.left_out else ""
-    return f"paper text, round {event.round}: {len(event.violations)} violations{left_out}{pages}"
+    return f"paper text, round {event.round}: {format_quantity(len(event.violations), 'violation')}{left_out}{pages}"
 
 
 def _describe_release(event: paper_events.PaperReleased, _: RunState) -> str:
@@ -207,7 +209,7 @@ def _describe_release(event: paper_events.PaperReleased, _: RunState) -> str:
 
 def _describe_rewriting(event: paper_events.RewriteStarted, _: RunState) -> str:
     if event.reviews:
-        return f"revising the paper after {len(event.reviews)} reviews: version {event.version}"
+        return f"revising the paper after {format_quantity(len(event.reviews), 'review')}: version {event.version}"
     return f"rewriting the paper: version {event.version} (model {to_plain(event.model)})"
 
 
@@ -244,7 +246,7 @@ def _add(before: str, text: str, width: int, after: str = "") -> str:
 
 _DESCRIPTIONS: Final[Mapping[type, Callable[[Any, RunState], str | None]]] = {
     repository_events.RepositoryImported: lambda e, _: (
-        f"checked out commit {e.commit[:12]}: {e.files} files, {e.bytes / 1e6:.1f} MB"
+        f"checked out commit {e.commit[:12]}: {format_quantity(e.files, 'file')}, {e.bytes / 1e6:.1f} MB"
         + "".join(f"; {shorten(fault, 160)}" for fault in e.faults)
     ),
     repository_events.EnvironmentBuilt: _describe_built,
@@ -257,20 +259,23 @@ _DESCRIPTIONS: Final[Mapping[type, Callable[[Any, RunState], str | None]]] = {
     ),
     repository_events.BaselineChecked: _describe_baseline,
     repository_events.PartsFound: lambda e, _: (
-        f"{len(e.parts)} parts found, {len(e.rest)} candidates excluded; at most {e.budget} runs"
+        f"{format_quantity(len(e.parts), 'part')} found, {format_quantity(len(e.rest), 'candidate')} excluded; at most "
+        f"{format_quantity(e.budget, 'run')}"
     ),
     repository_events.MutationTried: lambda e, _: f"{shorten(e.part, 80)}: {e.gate}{_add(' (', e.why, 120, ')')}",
-    repository_events.FreshSeedsGiven: lambda e, _: f"{shorten(e.part, 80)}: {e.seeds} fresh seeds ({e.why})",
+    repository_events.FreshSeedsGiven: lambda e, _: (
+        f"{shorten(e.part, 80)}: {format_quantity(e.seeds, 'fresh seed')} ({e.why})"
+    ),
     repository_events.QuestionDesigned: lambda e, _: (
-        f"designed: {', '.join(one.name for one in e.design.arms)}; {e.design.seeds} seeds; "
+        f"designed: {', '.join(one.name for one in e.design.arms)}; {format_quantity(e.design.seeds, 'seed')}; "
         f"{shorten(e.design.hypothesis, 160)}"
     ),
     repository_events.QuestionAnswered: lambda e, _: (
         f"answered: {shorten(e.conclusion, 300)}" if e.conclusion else f"no answer: {e.why}"
     ),
     repository_events.AblationsConcluded: lambda e, _: (
-        f"finished after {e.runs} runs: {', '.join(shorten(name, 60) for name in e.top) or 'nothing helps'}"
-        + (f"; {e.stopped}" if e.stopped else "")
+        f"finished after {format_quantity(e.runs, 'run')}: "
+        f"{', '.join(shorten(name, 60) for name in e.top) or 'nothing helps'}" + (f"; {e.stopped}" if e.stopped else "")
     ),
     run_events.RunStarted: lambda e, _: (
         f"started: {shorten(e.idea.title, 80)} (model {to_plain(e.model)}, seed {e.seed})"
@@ -302,7 +307,8 @@ _DESCRIPTIONS: Final[Mapping[type, Callable[[Any, RunState], str | None]]] = {
     run_events.ProviderOutage: lambda e, _: f"paused until {format_clock_time(e.until)}: {shorten(e.reason, 160)}",
     run_events.ProviderRecovered: lambda e, _: f"model available again after {format_duration(e.seconds)}",
     run_events.FoldersDeleted: lambda e, _: (
-        f"deleted {len(e.folders)} folders of checkpoints and artifacts (keep={e.keep}): {e.bytes / 1e9:.2f} GB freed"
+        f"deleted {format_quantity(len(e.folders), 'folder')} of checkpoints and artifacts (keep={e.keep}): "
+        f"{e.bytes / 1e9:.2f} GB freed"
     ),
     run_events.ClockMoved: lambda e, _: (
         f"the system clock jumped by {format_duration(e.seconds)} (sleep or clock change); not counted towards limits"
@@ -326,22 +332,25 @@ _DESCRIPTIONS: Final[Mapping[type, Callable[[Any, RunState], str | None]]] = {
         f"plan amendment {e.number} by {shorten(e.by, 40)}: {_short(e.why)} ({e.seen})"
     ),
     search_events.ConfirmationLocked: lambda e, _: (
-        f"plan {e.plan[:12]} locked: {e.winner} will be tested on {e.n} fresh seeds{_add(' (', e.why, 100, ')')}"
+        f"plan {e.plan[:12]} locked: {e.winner} will be tested on {format_quantity(e.n, 'fresh seed')}"
+        f"{_add(' (', e.why, 100, ')')}"
     ),
     search_events.LookTaken: _describe_look,
     search_events.HoursSetAside: lambda e, _: (
         f"of {format_duration(e.total)} over all slots, set aside {e.when}: {format_duration(e.confirmation)} for "
-        f"{e.seeds} fresh seeds, {format_duration(e.scoring)} for test scoring, {format_duration(e.write_up)} for "
-        "the paper"
+        f"{format_quantity(e.seeds, 'fresh seed')}, {format_duration(e.scoring)} for test scoring, "
+        f"{format_duration(e.write_up)} for the paper"
     ),
     search_events.StageSummarised: lambda e, _: f"{e.summary.stage} report: {_short(e.summary.found)}",
     search_events.AblationsPlanned: _describe_ablations,
     search_events.MissingAblationsNamed: _describe_missing,
     search_events.AddendumRegistered: lambda e, _: (
         f"addendum registered for reviewers: arms {_join(one.ablation.name for one in e.accepted) or 'none'}; "
-        f"{len(e.seeds)} further seeds"
+        f"{format_quantity(len(e.seeds), 'further seed')}"
     ),
-    search_events.SealedTestScored: lambda e, _: f"{e.node} test predictions scored ({len(e.measurements)} values)",
+    search_events.SealedTestScored: lambda e, _: (
+        f"{e.node} test predictions scored ({format_quantity(len(e.measurements), 'value')})"
+    ),
     search_events.SealedTestResampled: lambda e, _: f"test examples resampled for {len(e.found)} differences",
     paper_events.ContextRead: _describe_documents,
     paper_events.FiguresDrawn: _describe_figures,
@@ -357,7 +366,8 @@ _DESCRIPTIONS: Final[Mapping[type, Callable[[Any, RunState], str | None]]] = {
     paper_events.PaperReleased: _describe_release,
     paper_events.PaperJudged: lambda e, _: format_judgement(e),
     paper_events.RequestsRead: lambda e, _: (
-        f"{len(e.requests)} requests in the reviews{f', {len(e.dropped)} faults' if e.dropped else ''}"
+        f"{format_quantity(len(e.requests), 'request')} in the reviews"
+        + (f", {format_quantity(len(e.dropped), 'fault')}" if e.dropped else "")
     ),
     paper_events.ReviewersAnswered: lambda e, _: (
         f"response to the reviewers: {sum(bool(one.answer) for one in e.answers)} requests answered"

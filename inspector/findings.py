@@ -18,6 +18,7 @@ from labwright.record.run_folder import REPORT_FILES
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.nodes import Node
 from labwright.record.schema.repository import format_command_line
+from labwright.record.table import format_quantity
 
 
 class FoundEffect(NamedTuple):
@@ -54,11 +55,11 @@ def list_findings(state: RunState) -> Iterator[tuple[str, str]]:
         one.measurements[0].value for one in state.nodes.values() if UNMODIFIED_ARM in one.arms and one.measurements
     ]
     if values:
-        yield "baseline", f"mean {fmean(values):.6g} over {len(values)} seeds"
+        yield "baseline", f"mean {fmean(values):.6g} over {format_quantity(len(values), 'seed')}"
     if state.question.design is not None:
         design = state.question.design.design
         arms = ", ".join(f"{one.name} ({to_plain(one.what)})" for one in design.arms)
-        yield "design", f"{arms}; {design.seeds} seeds; decided by: {to_plain(design.rule)}"
+        yield "design", f"{arms}; {format_quantity(design.seeds, 'seed')}; decided by: {to_plain(design.rule)}"
     if state.ablation.results is not None:
         found = state.ablation.results
         nothing = found.stopped or (

@@ -37,6 +37,7 @@ from labwright.record.events.run_events import ProcessEnded, ProviderOutage
 from labwright.record.lock import find_owner
 from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
+from labwright.record.table import format_quantity
 
 # Follow a run from another process: its events as they are written, the resulting state, and the process that owns
 # it. It reads in the same way as `record.event_log`, so readers never block the writer. Limits: the end of a run is
@@ -253,7 +254,7 @@ def build_frame(state: RunState, latest: tuple[str, ...] = ()) -> LiveFrame:
     """Build the frame of a state."""
     started, total, tree = state.started, state.calls.total_usage, build_tree(state)
     calls = (
-        f"{total.calls} calls  {format_count(total.input_tokens)} tokens in"
+        f"{format_quantity(total.calls, 'call')}  {format_count(total.input_tokens)} tokens in"
         f"{format_cached(total.cached_tokens, total.cached_usd)}, {format_count(total.output_tokens)} out  "
         f"{format_dollars(total.usd, total.unpriced)}"
     )

@@ -25,6 +25,7 @@ from labwright.record.run_folder import RunFolder
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import format_node_id
+from labwright.record.table import format_quantity
 from labwright.record.untrusted_files import open_plain_file
 
 POLL_SECONDS = 0.25
@@ -141,7 +142,7 @@ def describe_small_step(event: Event, state: RunState) -> str | None:
         case run_events.ToolUsed():
             return format_tool_use(event)
         case search_events.NodePlotted():
-            return f"{event.node} drew {len(event.figures)} figures"
+            return f"{event.node} drew {format_quantity(len(event.figures), 'figure')}"
         case search_events.PlotsReviewed():
             return f"{event.node} figures accepted" + ("" if event.looked else " by lint only")
         case search_events.NodeSuspected():

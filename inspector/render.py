@@ -26,7 +26,8 @@ from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.sentences import describe_need, describe_outcome, format_lost_seeds
 from labwright.record.reducers.run_state import RoleUsage
 from labwright.record.schema.hypotheses import HypothesisDecision
-from labwright.record.schema.nodes import SEARCH_KINDS, NodeKind, NodeStatus
+from labwright.record.schema.nodes import KIND_NAMES, SEARCH_KINDS, NodeKind, NodeStatus
+from labwright.record.table import format_quantity
 
 MAX_LINES = 24
 """Maximum number of lines of a list in a status."""
@@ -113,7 +114,7 @@ def format_stage(stage: StageRows) -> Text:
     line.append(f"  {stage.searched_count}{limit} nodes", style="not bold")
     extra = Counter(row.kind for row in stage.nodes if row.kind not in SEARCH_KINDS)
     for kind, number in sorted(extra.items(), reverse=True):
-        line.append(f" + {number} {kind}{'s' if number > 1 else ''}", style="not bold")
+        line.append(f" + {format_quantity(number, KIND_NAMES[kind])}", style="not bold")
     for status, number in Counter[NodeStatus](row.status for row in stage.nodes).items():
         line.append(f"  {number} {status}", style=f"not bold {STATUS_SYMBOLS[status].colour}")
     if stage.best:
@@ -145,7 +146,7 @@ def format_node(row: NodeRow, metric: TreeMetric | None, *, ascii: bool = False)
     branch = ("` " if ascii else "└ ") if row.depth else ""
     line.append("  " * min(row.depth, MAX_INDENT_DEPTH) + branch, style="dim")
     line.append(f"{status[which]} {row.id} ", style=status.colour)
-    line.append(row.kind, style=KIND_COLOURS[row.kind])
+    line.append(KIND_NAMES[row.kind], style=KIND_COLOURS[row.kind])
     if row.metric is not None and metric is not None:
         line.append(f"  {row.metric:.4g}", style="bold" if row.on_best_path or row.best else "")
     elif row.status not in ("good", "buggy"):
@@ -218,7 +219,9 @@ def format_status(status: RunStatus) -> list[Text]:
     cost = status.cost
     lines.append(_format_pair("calls", f"{cost.calls} to {status.model}, {_format_tokens(cost, ' tokens')}"))
     lines += [
-        _format_pair("", f"{role}: {_format_calls(one.calls)}, {_format_tokens(one)}, {format_duration(one.seconds)}")
+        _format_pair(
+            "", f"{role}: {format_quantity(one.calls, 'call')}, {_format_tokens(one)}, {format_duration(one.seconds)}"
+        )
         for role, one in status.roles.items()
     ]
     if status.budget is not None:
@@ -236,7 +239,7 @@ def format_status(status: RunStatus) -> list[Text]:
         if status.remaining.design:
             lines.append(_format_pair("design", status.remaining.design))
     if status.plan:
-        seeds = "" if status.locked is None else f", locked with {status.locked} fresh seeds"
+        seeds = "" if status.locked is None else f", locked with {format_quantity(status.locked, 'fresh seed')}"
         lines.append(
             _format_pair(
                 "plan", f"{status.plan[:12]}{f', amended {status.amendments} x' * bool(status.amendments)}{seeds}"
@@ -255,7 +258,8 @@ def format_status(status: RunStatus) -> list[Text]:
         lines.append(
             _format_pair(
                 "deleted",
-                f"{status.collected} folders of unreferenced checkpoints and artifacts: {status.freed / 1e9:.2f} GB",
+                f"{format_quantity(status.collected, 'folder')} of unreferenced checkpoints and artifacts: "
+                f"{status.freed / 1e9:.2f} GB",
             )
         )
     lines.append(
@@ -291,7 +295,8 @@ def _format_diagnosis(status: RunStatus, found: RunDiagnosis) -> Iterator[Text]:
         (
             "unfinished",
             [
-                f"{one.node} {one.kind} {one.step}: {to_plain(one.detail)} (for {format_duration(one.since)})"
+                f"{one.node} {KIND_NAMES[one.kind]} {one.step}: {to_plain(one.detail)} "
+                f"(for {format_duration(one.since)})"
                 for one in found.waiting
             ]
             + [
@@ -342,8 +347,9 @@ def format_bar(done: float, total: float, width: int = BAR_WIDTH) -> str:
 def format_llm_usage(used: LlmUsage) -> list[str]:
     """Format the calls to each subject, and a bar of their budget."""
     lines = [
-        f"{to_plain(one.name)} ({to_plain(', '.join(one.models)) or 'no answer yet'}): {_format_calls(one.calls)}, "
-        f"{format_count(one.input_tokens)} in, {format_count(one.output_tokens)} out, {format_dollars(one.usd, 0)}"
+        f"{to_plain(one.name)} ({to_plain(', '.join(one.models)) or 'no answer yet'}): "
+        f"{format_quantity(one.calls, 'call')}, {format_count(one.input_tokens)} in, "
+        f"{format_count(one.output_tokens)} out, {format_dollars(one.usd, 0)}"
         f"{f', {one.lost} running or lost' if one.lost else ''}"
         for one in used.each
     ]
@@ -385,10 +391,6 @@ def _format_tokens(cost: RoleUsage, unit: str = "") -> str:
     )
 
 
-def _format_calls(number: int) -> str:
-    return f"{number} call{'s' * (number != 1)}"
-
-
 def format_decision(one: HypothesisDecision) -> str:
     """Format a hypothesis with its estimate and verdict."""
     parts = "; ".join(
@@ -413,7 +415,9 @@ def format_remaining_estimate(ahead: RemainingEstimate) -> str:
     """Format the estimated cost to the end of a run in one line."""
     price = "price unknown" if ahead.usd is None else f"${ahead.usd:.2f}"
     gpus = "" if ahead.gpu_hours is None else f", {ahead.gpu_hours:.1f} GPU-hours"
-    return f"about {_format_calls(ahead.calls)}, {format_count(ahead.tokens)} tokens, {price}{gpus} to the end"
+    return (
+        f"about {format_quantity(ahead.calls, 'call')}, {format_count(ahead.tokens)} tokens, {price}{gpus} to the end"
+    )
 
 
 def format_phases(phases: Sequence[PhaseSpending]) -> str:

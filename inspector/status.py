@@ -36,6 +36,7 @@ from labwright.record.schema.decisions import Cost, StudiedLLMUsage
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.schema.nodes import SEARCH_KINDS, STUDY_STAGES, Phase, StageName, StudyKind
 from labwright.record.schema.paper import Judgement
+from labwright.record.table import format_quantity
 
 RunCondition = Literal["running", "interrupted", "stopped", "done", "draft only", "failed"]
 CONDITION_BY_EXIT_CODE: dict[int, RunCondition] = {0: "done", 3: "stopped", 4: "draft only", 130: "interrupted"}
@@ -302,7 +303,7 @@ def format_protocol_review(state: RunState) -> tuple[str, ...]:
 def format_prior_work(state: RunState) -> str:
     """List the papers read before the plan, or say that none was read; empty before the plan."""
     papers = state.paper.prior_work.papers if state.paper.prior_work is not None else ()
-    return "; ".join(f"{shorten(one.title, 80)} ({len(one.uses)} entries)" for one in papers) or (
+    return "; ".join(f"{shorten(one.title, 80)} ({format_quantity(len(one.uses), 'entry')})" for one in papers) or (
         "none read" if state.search.data_plan is not None else ""
     )
 

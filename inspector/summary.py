@@ -22,6 +22,7 @@ from labwright.record.schema import FrozenModel
 from labwright.record.schema.hypotheses import EffectDecision, HypothesisDecision
 from labwright.record.schema.nodes import StudyKind
 from labwright.record.schema.paper import Judgement
+from labwright.record.table import format_quantity
 
 LAST_FINDINGS = ("answer", "most important", "baseline")
 """Labels of the findings of a repository that sum up its study, best first."""
@@ -93,7 +94,7 @@ def format_ending(status: RunStatus, report: Sequence[str]) -> list[Text]:
         ("page", f"scientist view {run}"),
         (
             "cost",
-            f"{_format_cost(status.cost)} for {status.cost.calls} calls to {status.model}; "
+            f"{_format_cost(status.cost)} for {format_quantity(status.cost.calls, 'call')} to {status.model}; "
             f"{format_duration(status.elapsed)} of work, {format_duration(status.code_seconds)} running code",
         ),
         ("next", describe_next_step(status)),

@@ -15,6 +15,7 @@ from labwright.record.reducers.run_state import RunState, sum_usage
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.decisions import CompareNodes
 from labwright.record.schema.nodes import (
+    KIND_NAMES,
     SEARCH_KINDS,
     STAGES,
     STUDY_STAGES,
@@ -25,6 +26,7 @@ from labwright.record.schema.nodes import (
     describe_limit_change,
     iterate_retries,
 )
+from labwright.record.table import format_quantity
 
 CellsByNode = Mapping[str, tuple[CellStatus, ...]]
 """The cells of each node (`record.cell_status.compute_all_cells`), which can be slow to compute."""
@@ -246,11 +248,8 @@ def stage_fields(state: RunState, stage: StageName) -> dict[str, Any]:
     """Return the fields of `StageFacts`."""
     known, pending = state.search.stages[stage], ()
     if known.is_settled and known.summary is None:
-        under_way = Counter(node.kind for node in state.list_stage_nodes(stage) if not node.is_finished)
-        pending = (
-            *(f"{number} {kind}{'s' * (number > 1)} running" for kind, number in under_way.items()),
-            "its report",
-        )
+        under_way = Counter(KIND_NAMES[one.kind] for one in state.list_stage_nodes(stage) if not one.is_finished)
+        pending = (*(f"{format_quantity(number, kind)} running" for kind, number in under_way.items()), "its report")
     return {
         "stage": stage,
         "node_limit": find_node_limit(state, stage),
@@ -307,7 +306,7 @@ def format_branch_point(one: BranchPoint) -> str:
     where = f"before the {one.point} stage" if one.point in STAGES else f"at {shorten(one.point, 20)}"
     who = f" by {shorten(one.by, 40)}" if one.by else ""
     return (
-        f"branch of {shorten(one.run, 80)} {where}{who}: {one.nodes} nodes reused (cost: "
+        f"branch of {shorten(one.run, 80)} {where}{who}: {format_quantity(one.nodes, 'node')} reused (cost: "
         f"{one.calls} calls, {format_count(one.tokens)} tokens, {format_dollars(one.usd, one.unpriced)}, "
         f"{format_duration(one.seconds)} of work, {format_duration(one.code_seconds)} of it running code)"
     )

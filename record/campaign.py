@@ -25,6 +25,7 @@ from labwright.record.event_log import is_run, read_state
 from labwright.record.events.run_events import CampaignMembership
 from labwright.record.line_store import LineStore, RecordError, StoredRow, read_stored_rows
 from labwright.record.schema import FrozenModel
+from labwright.record.table import format_quantity
 
 CAMPAIGN_LOG_FILE, IDEAS_FOLDER, RUNS_FOLDER, SLOTS_FOLDER = "campaign.jsonl", "ideas", "runs", "slots"
 MAX_RUN_RETRIES = 2
@@ -95,7 +96,7 @@ class DecisionForecast(FrozenModel):
         """The reason why no claim can be decided; empty if one can."""
         if self.decided_count:
             return ""
-        needs = ", ".join(f"{name} needs {n} seeds" for name, n in self.wanted.items())
+        needs = ", ".join(f"{name} needs {format_quantity(n, 'seed')}" for name, n in self.wanted.items())
         return self.why or f"no claim can be decided: {needs}, at most {self.seeds} are allowed"
 
 

@@ -207,6 +207,11 @@ def find_owner(folder: Path) -> str | None:
     return describe_owner(path) if (owner.is_running if on_host else silent < MAX_SILENT_SECONDS) else None
 
 
+def is_abandoned(folder: Path) -> bool:
+    """Return whether the process that worked on a folder was killed. Raises `OSError`."""
+    return _read_owner(folder / LOCK_FILE) is not None and find_owner(folder) is None
+
+
 def is_unused(folder: Path, others: Collection[str] = ()) -> bool:
     """Return whether a folder is empty except for a lock file, which a process leaves if it ends before creating
     its log, and for `others`, complete or partly written, which are ignored next to the lock of a killed process."""

@@ -81,6 +81,11 @@ class Table:
         return f"<table>{caption}<thead>{head}</thead><tbody>\n{body}\n</tbody></table>"
 
 
+def format_quantity(number: int, noun: str) -> str:
+    """Return a number and its noun in the right form: `1 seed`, `2 seeds`, `3 entries`."""
+    return f"{number} {noun if number == 1 else re.sub('(?<=[^aeiou])y$', 'ie', noun) + 's'}"
+
+
 def format_cell(value: object) -> str:
     """Format a value on one line; a missing value is empty."""
     return "" if value is None else " ".join(str(value).split())

@@ -69,10 +69,10 @@ def refuse_zip(path: Path) -> None:
     """Raise `UsageError` for a zip, since commands that write to a run or continue it need a folder."""
     if is_zip(path):
         name, plain = shlex.quote(str(path)), f"{shlex.quote(path.stem)}-plain.zip"
-        how = f"unzip {name}"
+        how = f"python3 -m zipfile -e {name} ."
         with suppress(OSError, *DAMAGED), zipfile.ZipFile(path) as packed:
             if packed.namelist() == [INNER]:
-                how = f"scientist export {name} --zip {plain} --with-data && unzip {plain}"
+                how = f"scientist export {name} --zip {plain} --with-data && python3 -m zipfile -e {plain} ."
         raise UsageError(
             f"{path} is a read-only zip, but this command needs the folder of the run: unpack it "
             f"first ({how}), then give the folder"

@@ -238,6 +238,20 @@ def _links(text: str, *, having: str) -> Iterator[str]:
     )
 
 
+@pytest.mark.slow
+def test_reference_models_have_the_name_of_the_glossary(
+    web: httpx.Client, state: RunState, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = next(one.id for one in state.nodes.values() if one.kind == "rung")
+    for command in ("tree", "logs", "status"):
+        assert main([command, str(recorded_run())]) == 0
+        printed = capsys.readouterr().out
+        assert not re.search(r"\brungs?\b", printed) and ("reference model" in printed or command == "status")
+    for view in ("tree", "table", "chart", "cells", "events", f"nodes/{node}"):
+        shown = re.sub(r"<[^>]*>", " ", web.get(f"/runs/recorded-run/{view}").raise_for_status().text)
+        assert not re.search(r"\brungs?\b", shown), view
+
+
 @pytest.mark.bench
 @pytest.mark.slow
 def test_every_node_has_its_panel_with_its_parts(web: httpx.Client, state: RunState) -> None:

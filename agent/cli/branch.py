@@ -37,6 +37,7 @@ from labwright.record.errors import UsageError
 from labwright.record.event_log import RecordError
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.run_folder import RunFolder
+from labwright.record.table import format_quantity
 from labwright.review.judge.paper_reader import decode_text, read_bounded, read_pdf_text
 from labwright.stages.nodes.repository_program import read_user_program
 
@@ -95,7 +96,7 @@ def branch(args: Branch) -> int:
             create_branch(origin, BranchChanges(settings, flags, args.seed, note, written, by), root)
         except (RecordError, OSError) as error:
             raise UsageError(f"no branch was created: {error}") from None
-    print_to_stderr(f"branch of {run.resolve().name} at {point}: {len(state.nodes)} nodes reused")
+    print_to_stderr(f"branch of {run.resolve().name} at {point}: {format_quantity(len(state.nodes), 'node')} reused")
     return run_with_view(lambda listener: resume_run(root, {}, listener=listener), root)
 
 

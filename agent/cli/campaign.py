@@ -31,6 +31,7 @@ from labwright.agent.cli.idea import read_topic
 from labwright.agent.cli.preflight import (
     check_components,
     check_disk_space,
+    check_local_servers,
     check_slots,
     check_writable,
     count_slots,
@@ -67,7 +68,7 @@ from labwright.record.reducers.run_state import RoleUsage, RunState
 from labwright.record.run_folder import write_file
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.hypotheses import HypothesisDecision
-from labwright.record.table import Table
+from labwright.record.table import Table, format_quantity
 
 PILOT_SECONDS = 3600.0
 """Time limit of a pilot in a campaign without a time limit, and the maximum with one."""
@@ -121,6 +122,7 @@ def run_campaign(args: Campaign) -> int:
         raise UsageError("nothing to run: give idea files or --topic")
     check_code(settings)
     check_components(settings)
+    check_local_servers(settings.models)
     check_writable(args.out, "--out")
     check_disk_space(settings, args.out)
     check_slots(settings)
@@ -209,7 +211,8 @@ def _format_event(event: CampaignEvent) -> Iterator[Text]:
             caps = ", ".join(f"{cap:.4g} {what.replace('_', ' ')}" for what, cap in event.share.caps.items())
             yield format_line(f"{event.name}: started{f', with at most {caps}' if caps else ''}")
         case IdeasFound():
-            yield format_line(f"{event.name}: {len(event.ideas)} ideas: {', '.join(name for name, _ in event.ideas)}")
+            names = ", ".join(name for name, _ in event.ideas)
+            yield format_line(f"{event.name}: {format_quantity(len(event.ideas), 'idea')}: {names}")
         case RunEnded() if event.prospect is None:
             ended = "killed" if event.code is None else f"exit {event.code}"
             yield format_line(f"{event.name}: ended ({ended}){f': {shorten(event.why, 200)}' if event.why else ''}")
@@ -228,8 +231,9 @@ def _format_event(event: CampaignEvent) -> Iterator[Text]:
 def format_forecast(one: DecisionForecast | None) -> str:
     if one is None or not one.decided_count:
         return one.undecided_reason if one is not None else ""
-    asks = ", ".join(f"{name} {n} seeds" for name, n in one.wanted.items())
-    return f"{one.decided_count} of {one.hypotheses} claims in {format_duration(3600 * one.hours)} compute ({asks})"
+    asks = ", ".join(f"{name} {format_quantity(n, 'seed')}" for name, n in one.wanted.items())
+    claims = format_quantity(one.hypotheses, "claim")
+    return f"{one.decided_count} of {claims} in {format_duration(3600 * one.hours)} compute ({asks})"
 
 
 # --- the table ------------------------------------------------------------------------------------------------------
@@ -330,7 +334,7 @@ def _format_report(found: CampaignReport) -> Iterator[Text | Table]:
     ]
     yield Table.of(("idea", "state", "verdicts", "judge", "cost", "time"), rows)
     yield format_line(
-        f"{len(found.lines)} ideas, ${found.usd:.2f}, {format_duration(3600 * found.hours)} of runs"
+        f"{format_quantity(len(found.lines), 'idea')}, ${found.usd:.2f}, {format_duration(3600 * found.hours)} of runs"
         + (f"; in use by {found.working}" if found.working else "")
     )
     if any(each.confirmed for one in found.lines for each in one.verdicts):

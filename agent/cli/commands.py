@@ -19,7 +19,7 @@ import typer
 from typer import Argument, Option
 
 from labwright.agent.api_keys import read_keys
-from labwright.agent.cli.errors import report_error, saving_traceback
+from labwright.agent.cli.errors import READER_GONE, discarding_unread_output, report_error, saving_traceback
 from labwright.agent.cli.options import (
     ABLATION_SETTINGS,
     CODE_SETTINGS,
@@ -446,7 +446,9 @@ class Export(CliCommand, to=app, work="agent.cli.status:export_run"):
     )
     zip: Path | None = Option(None, metavar="FILE", help="Write the run's folder as a zip, without its data.")
     with_data: bool = Option(False, "--with-data", help="Include data, all labels and documents in the zip.")
-    small: bool = Option(False, "--small", help="Compress the zip further; only scientist can open it, not unzip.")
+    small: bool = Option(
+        False, "--small", help="Compress the zip further; only scientist can open it, not other programs."
+    )
     mlflow: str | None = Option(None, metavar="DIR|URI", help="Export to MLflow (needs the extra mlflow).")
     wandb: Path | None = Option(None, metavar="DIR", help="Export to W&B, offline (needs the extra wandb).")
     force: bool = Option(False, "--force", help="Overwrite existing files.")
@@ -608,6 +610,12 @@ def run_program(arguments: list[str] | None) -> int:
                 if name in PATH_OPTIONS and not value.strip():  # probably an unset shell variable
                     raise UsageError(f"{name} is empty: give a path, or . for this folder")
             code: Any = app(arguments, prog_name="scientist", standalone_mode=False)
+            with discarding_unread_output(sys.stdout):
+                sys.stdout.flush()
+    except SystemExit as error:  # with 1, rich and typer end the program when the reader of its output has gone
+        if error.code != 1:
+            raise
+        return READER_GONE
     except Exception as error:  # noqa: BLE001  top-level handler
         return report_error(error)
     return code if isinstance(code, int) else 0

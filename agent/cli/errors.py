@@ -25,7 +25,7 @@ from labwright.record.errors import UsageError, UserError
 from labwright.record.event_log import is_run
 from labwright.record.table import Table, format_cell
 
-DONE, FAILED, WRONG_USE, LIMITED, NOT_RELEASED, FINDINGS, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+DONE, FAILED, WRONG_USE, LIMITED, NOT_RELEASED, FINDINGS, INTERRUPTED, READER_GONE = 0, 1, 2, 3, 4, 5, 130, 141
 
 
 @contextmanager
@@ -83,7 +83,7 @@ def check_output(path: Path, *read: Path | None) -> None:
 
 def print_to_stderr(message: str) -> None:
     """Print one line on stderr; if its terminal was closed, print nothing, so that the exit code does not change."""
-    with _discarding_unread_output(sys.stderr):
+    with discarding_unread_output(sys.stderr):
         print(f"scientist: {to_plain(message)}", file=sys.stderr)
 
 
@@ -94,17 +94,7 @@ READER_GONE_ERRNOS = (errno.EPIPE, errno.EIO)
 
 
 @contextmanager
-def ignoring_closed_output() -> Generator[None]:
-    """End without an error message on Ctrl-C, or when the output is closed: `| head` has ended, or the terminal was
-    closed.
-    """
-    with suppress(KeyboardInterrupt), _discarding_unread_output(sys.stdout):
-        yield
-        sys.stdout.flush()
-
-
-@contextmanager
-def _discarding_unread_output(stream: TextIO) -> Generator[None]:
+def discarding_unread_output(stream: TextIO) -> Generator[None]:
     """Redirect a closed stream to the null device, so that flushing it at exit does not raise."""
     try:
         yield
@@ -126,12 +116,12 @@ class _UnbreakableStream:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        with _discarding_unread_output(self._stream):
+        with discarding_unread_output(self._stream):
             return self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        with _discarding_unread_output(self._stream):
+        with discarding_unread_output(self._stream):
             self._stream.flush()
 
     def __getattr__(self, name: str) -> Any:

@@ -45,6 +45,7 @@ from labwright.record.line_store import EVENTS_FILE
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.run_folder import write_file
 from labwright.record.schema.idea import Idea, find_ignored_fields, read_idea
+from labwright.record.table import format_quantity
 from labwright.record.zips import open_run_folder
 from labwright.sandbox.job import DatasetError
 from labwright.sandbox.metrics import METRICS
@@ -89,7 +90,8 @@ def check_idea(args: IdeaCheck) -> int:
 def _format_check(idea: Idea, notes: list[str], faults: list[str]) -> Iterator[Text]:
     yield format_line(f"{idea.name}: {idea.title}", "bold")
     yield format_line(
-        f"{len(idea.experiments)} experiments; datasets: {'; '.join(idea.datasets) or 'the planner chooses'}"
+        f"{format_quantity(len(idea.experiments), 'experiment')}; datasets: "
+        f"{'; '.join(idea.datasets) or 'the planner chooses'}"
     )
     yield format_line(f"metric: {idea.metric or 'the planner chooses'}")
     yield from (format_line(one) for one in notes)
@@ -210,7 +212,10 @@ def propose_ideas(order: IdeaTask, args: Ideate | Follow) -> int:
     elif found:
         print_lines(
             [
-                format_line(f"{len(found)} of {order.count} ideas, {total.calls} model calls: {file}"),
+                format_line(
+                    f"{len(found)} of {format_quantity(order.count, 'idea')}, "
+                    f"{format_quantity(total.calls, 'model call')}: {file}"
+                ),
                 format_line(f"continue with: scientist run --idea {file} --idea-idx 0"),
             ]
         )

@@ -25,7 +25,7 @@ from labwright.record.errors import UsageError
 from labwright.record.event_log import RecordError, is_run
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.paper import TEXT_ONLY_DIMENSION, AuditFacts, Judgement, JudgePanel, RemovedPassage
-from labwright.record.table import Table
+from labwright.record.table import Table, format_quantity
 from labwright.record.zips import refuse_zip
 from labwright.review.evidence.tex_runner import TexError
 from labwright.review.external_papers import collect_audit_facts
@@ -93,12 +93,12 @@ def format_judgement(found: Judgement | JudgePanel) -> Iterator[Text | Table]:
 
 def format_audit(facts: AuditFacts) -> Iterator[Text]:
     """Format the findings of the audit."""
-    numbers = [f"{facts.numbers} numbers"] if facts.numbers or not facts.counts else []
+    numbers = [format_quantity(facts.numbers, "number")] if facts.numbers or not facts.counts else []
     counts = ", ".join([*numbers, *(f"{what} {count}" for what, count in facts.counts)])
     yield format_line(f"audit against {facts.against}: {counts}")
     yield from (format_line(finding, "red", label="! ") for finding in facts.findings[:MAX_LISTED])
     if (more := facts.more + max(0, len(facts.findings) - MAX_LISTED)) > 0:
-        yield Text(f"and {more} more findings: scientist audit shows all", style="dim")
+        yield Text(f"and {format_quantity(more, 'more finding')}: scientist audit shows all", style="dim")
     yield from (format_line(f"not audited: {left_out}", "dim") for left_out in facts.left_out[:MAX_LISTED])
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import typer
 from typer import Argument, Option
 from typer.core import TyperCommand, TyperOption
+from typer.exceptions import TyperException
 from typer.models import ParameterInfo
 
 RunArgument = Annotated[
@@ -98,14 +99,21 @@ def _annotate(name: str) -> Any:
     return Annotated[one.kind, Option(f"--{name.replace('_', '-')}", metavar=one.metavar)]
 
 
-class SettingsCommand(TyperCommand):
+class ProgramCommand(TyperCommand):
     """A command that loads the settings for its help only, since this takes most of a second."""
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        from labwright.agent.settings import describe_setting
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except TyperException as error:
+            vars(error)["ctx"] = ctx  # the parser does not set it if an option lacks its value
+            raise
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
         for one in self.params:
             if (option := SETTING_OPTIONS.get(one.name or "")) is not None and isinstance(one, TyperOption):
+                from labwright.agent.settings import describe_setting
+
                 text = describe_setting(option.key) + "; may be repeated" * (option.kind == REPEATED)
                 one.help = one.help or text[:1].upper() + text[1:]
         super().format_options(ctx, formatter)
@@ -169,6 +177,6 @@ class CliCommand:
         first_sentence = " ".join((cls.__doc__ or "").split()).partition(". ")[0].rstrip(".") + "."
         command.__signature__ = inspect.Signature(parameters)  # pyright: ignore  what typer reads
         command.__annotations__ = {one.name: one.annotation for one in parameters}
-        if settings:
-            options["cls"] = SettingsCommand
-        to.command(name or cls.__name__.lower(), help=cls.__doc__, short_help=first_sentence, **options)(command)
+        to.command(
+            name or cls.__name__.lower(), cls=ProgramCommand, help=cls.__doc__, short_help=first_sentence, **options
+        )(command)

@@ -6,14 +6,17 @@ These functions raise `UsageError`, or the errors of the package that they call.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shutil
+import socket
 import tempfile
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from labwright.agent.campaign import to_slug
 from labwright.agent.cli.errors import print_to_stderr
@@ -24,6 +27,8 @@ from labwright.agent.run import check_unstarted
 from labwright.agent.settings import Settings, adapt, check_author
 from labwright.literature.bibtex import read_user_library
 from labwright.models.retry import open_backend
+from labwright.models.roles import ROLES
+from labwright.models.settings import ModelSettings, locate_model
 from labwright.record.errors import UsageError
 from labwright.record.event_log import RecordError
 from labwright.record.reducers.run_state import RunState
@@ -83,6 +88,34 @@ def check_components(settings: Settings, *, template: bool = True) -> None:
     check_author(settings)
     check_budget(settings)
     check_isolation(settings.sandbox)
+
+
+def check_local_servers(settings: ModelSettings) -> None:
+    """Refuse to start if every model of a role is served on this machine and no such server accepts connections.
+
+    Raises: `UsageError`.
+    """
+    stopped = {(one.name, one.base_url): _find_stopped_server(one) for one in settings.distinct_models}
+    for asked in map(settings.list_candidates, ROLES.values()):
+        addresses = [stopped[one.name, one.base_url] for one in asked]
+        if addresses and all(addresses):
+            raise UsageError(
+                f"{asked[0].name}: nothing listens at {addresses[0]}: start the server, or correct models.base_url"
+            )
+
+
+def _find_stopped_server(model: ModelSettings) -> str:
+    """Return the address of a model server on this machine that refuses connections; empty for any other model."""
+    if model.name == "offline" or model.name.startswith(("replay:", "cli:")):
+        return ""
+    address = locate_model(model.name, model.base_url, os.environ)
+    parts = urlsplit(address.base_url or "")
+    if re.fullmatch(r"localhost|::1|127\.[0-9.]+", parts.hostname or ""):
+        try:
+            socket.create_connection((parts.hostname or "", parts.port or 80), timeout=5).close()
+        except OSError as error:
+            return address.public_url if isinstance(error, ConnectionRefusedError) else ""
+    return ""
 
 
 def check_resumed(settings: Settings, flags: Mapping[str, Any], folder: Path) -> None:

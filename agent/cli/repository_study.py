@@ -18,6 +18,7 @@ from labwright.agent.cli.errors import format_line, print_lines, print_to_stderr
 from labwright.agent.cli.preflight import (
     check_disk_space,
     check_isolation,
+    check_local_servers,
     check_name,
     check_writable,
     choose_folder,
@@ -132,6 +133,8 @@ def _run_study(idea: Idea, settings: Settings, kind: StudyKind, folder: Path, *,
     check_writable(folder.parent)
     check_disk_space(settings, folder.parent)
     check_isolation(settings.sandbox)
+    if not is_run(folder):
+        check_local_servers(settings.models)
 
     def work(listener: EventListener) -> int:
         return start_or_resume(idea, settings, kind, folder, listener=listener)

@@ -22,12 +22,15 @@ from labwright.agent.forecast import open_studied_llms
 from labwright.agent.repository_setup import open_repository
 from labwright.agent.settings import Settings
 from labwright.inspector.safe_text import format_duration
+from labwright.record.campaign import is_campaign
 from labwright.record.errors import UsageError
+from labwright.record.event_log import is_run
 from labwright.record.llm_calls import copy_exchanges
+from labwright.record.lock import acquire_lock, is_abandoned
 from labwright.record.machine import describe_differences
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
-from labwright.record.table import Table
+from labwright.record.table import Table, format_quantity
 from labwright.record.zips import is_zip, open_run_folder
 from labwright.sandbox.datasets import list_source_files
 from labwright.sandbox.executor import LocalExecutor, open_executor
@@ -57,7 +60,12 @@ def run_reproduction(args: Reproduce) -> int:
     packages = restore_packages(state.search.installed_packages, RunFolder(run).packages_lock, settings.sandbox)
     nodes = [one.id for one in select_nodes(state, tuple(args.node or ()), limit=args.limit)]
     scratch, began = _create_scratch_folder(args.run), time.monotonic()
-    found = asyncio.run(_reproduce_nodes(state, nodes, settings, RunFolder(run), scratch, packages))
+    try:
+        with acquire_lock(scratch):
+            found = asyncio.run(_reproduce_nodes(state, nodes, settings, RunFolder(run), scratch, packages))
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
     # keep the differing results for inspection
     for folder in (
         [scratch] if found.is_reproduced else [scratch / name for name in ("data", "cache", "control", "code")]
@@ -121,9 +129,6 @@ async def _reproduce_nodes(
                 f"{format_duration(one.seconds)}{f': {one.failure}' if one.failure else ''}"
             ),
         )
-    except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
-        raise
     finally:
         if executor is not None:
             await executor.close()
@@ -147,15 +152,22 @@ def find_machine_differences(state: RunState, settings: Settings) -> tuple[str, 
 
 
 def _create_scratch_folder(run: Path) -> Path:
-    """Create a new folder next to the run or its zip. Raises `UsageError` if that is not possible."""
+    """Create a new folder next to the run or its zip, or instead of one that a killed process left. Raises `UsageError`
+    if that is not possible."""
     run = run.resolve().with_suffix("") if is_zip(run) else run.resolve()
     names = (f"{run.name}.reproduced{'' if number == 1 else f'-{number}'}" for number in itertools.count(1))
-    path = next(path for name in names if not (path := run.with_name(name)).exists())
+    path = next(path for name in names if not (path := run.with_name(name)).exists() or _is_left_over(path))
     try:
+        shutil.rmtree(path, ignore_errors=True)
         path.mkdir()
     except OSError as error:
         raise UsageError(f"cannot write next to {run}: {error.strerror}; copy the run to a writable folder") from None
     return path
+
+
+def _is_left_over(folder: Path) -> bool:
+    """Return whether a killed reproduction left a folder; a run or campaign of that name has its log."""
+    return is_abandoned(folder) and not is_run(folder) and not is_campaign(folder)
 
 
 def count_verdicts(found: RunReproduction) -> dict[str, dict[str, int]]:
@@ -191,7 +203,7 @@ def format_reproduction(found: RunReproduction, *, seconds: float, kept: str | N
         yield format_line(f"files of this reproduction are kept in {kept}")
     verdict = "reproduced" if found.is_reproduced else "NOT reproduced"
     yield Text(
-        f"{verdict}: {len(found.nodes)} nodes in {format_duration(seconds)}",
+        f"{verdict}: {format_quantity(len(found.nodes), 'node')} in {format_duration(seconds)}",
         style="green" if found.is_reproduced else "red",
     )
 

@@ -14,6 +14,7 @@ from labwright.agent.cli.idea import list_idea_faults, read_idea_from_text
 from labwright.agent.cli.preflight import (
     check_components,
     check_isolation,
+    check_local_servers,
     check_name,
     check_resumed,
     check_settings,
@@ -96,6 +97,7 @@ def run(args: Run) -> int:
             choose_reviewer(compose_settings(config=args.config, flags=args.flags | {"effort": one})) for one in EFFORTS
         ]
         return show_plan(chosen, settings, plan=plan, review=review, efforts=efforts, out=args.out, json=args.json)
+    check_local_servers(settings.models)
     check_slots(settings)
     install_packages(settings.sandbox)
     for model in parse_pretrained(settings.sandbox.pretrained):

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from json import dumps
 from pathlib import Path
@@ -22,7 +22,7 @@ from rich.text import Text
 
 from labwright.agent.api_keys import KEY_VARIABLES
 from labwright.agent.cli.commands import Export, ListRuns, Logs, Status, Tree, View
-from labwright.agent.cli.errors import DONE, check_output, format_json, ignoring_closed_output, print_to_stderr
+from labwright.agent.cli.errors import DONE, check_output, format_json, print_to_stderr
 from labwright.agent.cli.errors import print_lines as print_table_lines
 from labwright.agent.next_steps import estimate_remaining, find_next_steps
 from labwright.inspector.archive import format_events, pack_run
@@ -51,7 +51,7 @@ from labwright.record.events import Event
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
-from labwright.record.table import Table
+from labwright.record.table import Table, format_quantity
 from labwright.record.zips import is_zip, open_run_folder, refuse_zip
 
 
@@ -148,7 +148,7 @@ def show_tree(args: Tree) -> int:
     folder = open_run_folder(args.run)
     found, console = build_tree(read_run_state(folder)), Console()
     if args.watch:
-        with ignoring_closed_output():
+        with suppress(KeyboardInterrupt):
             watch_run(folder, console)
     elif args.json:
         print(format_json(found))
@@ -164,7 +164,7 @@ def show_logs(args: Logs) -> int:
         there = f"it has {min(nodes)} to {max(nodes)}: see scientist tree {args.run}" if nodes else "it has none yet"
         raise UsageError(f"{args.run} has no node {node!r}; {there}")
     console = Console(soft_wrap=True, highlight=False)
-    with ignoring_closed_output():
+    with suppress(KeyboardInterrupt):
         for one in read_logs(folder, node=node, every=args.json, follow=args.follow, last=args.last):
             if one is None:
                 console.file.flush()
@@ -231,7 +231,7 @@ def export_run(args: Export) -> int:
         raise UsageError(
             f"the log of {args.run} contains the value of an API key set in this environment: nothing was exported"
         )
-    with ignoring_closed_output():
+    with suppress(KeyboardInterrupt):
         _write_texts(args, state, rows)
         if args.html is not None:
             _write_page(args.html, folder, state, secrets, force=args.force)
@@ -244,7 +244,7 @@ def export_run(args: Export) -> int:
                 print_to_stderr(f"left out: {line}")
             if len(packed.left_out) > MAX_LEFT_OUT_SHOWN:
                 print_to_stderr(f"left out: {len(packed.left_out) - MAX_LEFT_OUT_SHOWN} more")
-            _print_written(args.zip, f", {packed.files} files")
+            _print_written(args.zip, f", {format_quantity(packed.files, 'file')}")
         for name, there in (("mlflow", args.mlflow), ("wandb", args.wandb)):
             if there is not None:
                 chosen = choose_tracker(f"{name}:{there}", force=args.force, live=False)
@@ -316,7 +316,7 @@ def _write_page(file: Path, folder: Path, state: RunState, secrets: Sequence[str
     with _atomic_file(file, force=force) as made:
         made.write(page.html.encode())
     left_out = f"; left out because of size: {', '.join(page.left_out)}" if page.left_out else ""
-    _print_written(file, f", {page.pages} pages{left_out}")
+    _print_written(file, f", {format_quantity(page.pages, 'page')}{left_out}")
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -16,16 +16,16 @@ from rich.text import Text
 
 from labwright.agent.audit import AuditReport, audit_run
 from labwright.agent.cli.commands import Audit, Trace
-from labwright.agent.cli.errors import DONE, FINDINGS, format_line, print_result
+from labwright.agent.cli.errors import DONE, FINDINGS, format_line, print_result, take_first
 from labwright.agent.cli.status import read_paper_state, read_run_events
 from labwright.agent.repository_setup import find_writing_lines
 from labwright.inspector.number_tracer import NumberTracer, parse_number
-from labwright.inspector.provenance import NumberTrace, TraceCandidate
+from labwright.inspector.provenance import NumberOrigin, NumberTrace, TraceCandidate
 from labwright.inspector.safe_text import to_plain
 from labwright.record.claims.question_results import find_question_results
 from labwright.record.errors import UsageError
 from labwright.record.run_folder import RunFolder
-from labwright.record.table import Table
+from labwright.record.table import Table, format_quantity
 from labwright.record.zips import open_run_folder
 from labwright.review.evidence.tex_runner import TexError
 from labwright.review.external_papers import ExternalPaperAudit, audit_paper
@@ -34,6 +34,8 @@ from labwright.review.external_papers.verdicts import NumberVerdict
 MAX_CANDIDATES = 12
 """Maximum number of candidates printed; `--json` has all."""
 MAX_LOCATIONS = 4
+MAX_SEEDS = 30
+"""Maximum number of seeds printed of a number with one possible origin, else `MAX_LOCATIONS`."""
 
 
 def trace_number(args: Trace) -> int:
@@ -60,7 +62,7 @@ def trace_number(args: Trace) -> int:
     return DONE if found.candidates else FINDINGS
 
 
-def format_trace(found: NumberTrace) -> Iterator[Text]:
+def format_trace(found: NumberTrace) -> Iterator[Text | Table]:
     """Format the trace as text."""
     if not found.candidates:
         near = ", ".join(found.nearest) or "none, nothing is printed yet"
@@ -68,36 +70,59 @@ def format_trace(found: NumberTrace) -> Iterator[Text]:
     if len(found.candidates) > 1:
         yield Text(f"{found.number} has {len(found.candidates)} possible origins:", style="bold")
     for one in found.candidates[:MAX_CANDIDATES]:
-        yield from _format_candidate(one)
+        yield from _format_candidate(one, MAX_SEEDS if len(found.candidates) == 1 else MAX_LOCATIONS)
     if len(found.candidates) > MAX_CANDIDATES:
         yield Text(f"... {len(found.candidates) - MAX_CANDIDATES} more: --json", style="dim")
 
 
-def _format_candidate(one: TraceCandidate) -> Iterator[Text]:
+def _format_candidate(one: TraceCandidate, most: int) -> Iterator[Text | Table]:
     head = Text(f"{to_plain(one.key) or one.kind}: ", style="bold")
     head.append(f"{to_plain(one.what)}, printed {to_plain(one.printed)}", style="not bold")
     yield head + Text(f", {one.grade}" if one.grade else "", style="cyan")
-    for place in one.places[:MAX_LOCATIONS]:
-        yield _format_row("printed", f"{place.file}:{place.line}: {place.text}")
-    if len(one.places) > MAX_LOCATIONS:
-        yield _format_row("", f"... and on {len(one.places) - MAX_LOCATIONS} more lines", "dim")
+    places = [_format_row("printed", f"{place.file}:{place.line}: {place.text}") for place in one.places]
+    yield from take_first(places, MAX_LOCATIONS)
     if not one.places:
         yield _format_row("printed", "nowhere", "yellow")
-    for origin in one.origins:
-        yield _format_row("node", f"{origin.node}, seed {origin.seed}: {origin.value:.6g} of {origin.condition}")
-        if origin.cell:
-            by = f", measured by {origin.measured_by} and reused by {origin.node}" if origin.measured_by else ""
-            yield _format_row("", f"  {origin.cell}{by}")
-        for file in origin.files:
-            known = file.sha256 or "no hash in the record; audit re-scores it"
-            changed = " CHANGED SINCE" if file.same is False else ""
-            yield _format_row("", f"  {file.path} ({file.holds}, {known}){changed}", "red" if changed else "dim")
+    if one.origins:
+        yield from _format_origins(one.origins, most)
     for text in one.data:
         yield _format_row("data", text)
     for place in one.code:
         yield _format_row("code", f"{place.file}:{place.line}: {place.text}")
     if one.reproduce_command:
         yield _format_row("rerun", one.reproduce_command, "green")
+
+
+def _format_origins(origins: Sequence[NumberOrigin], most: int) -> Iterator[Text | Table]:
+    """Format a table of the values with a row for each node and seed, the first file, and the files that changed."""
+    conditions = [*dict.fromkeys(one.condition for one in origins)]
+    rows = dict[tuple[str, int], dict[str, NumberOrigin]]()
+    for one in origins:
+        rows.setdefault((one.node, one.seed), {})[one.condition] = one
+    titles = ["effect" if " " in one else one for one in conditions]
+    values = [
+        ["", *key, *(f"{found[one].value:.6g}" if one in found else "" for one in conditions)]
+        + [one.cell for one in found.values() if len(conditions) == 1]
+        for key, found in rows.items()
+    ]
+    left_out = f"  ... {format_quantity(len(rows) - most, 'more seed')}: --json"
+    yield Table.of(
+        ("", "node", "seed", *titles, *["cell"] * (len(conditions) == 1)),
+        values[:most],
+        notes=[left_out] * (len(rows) > most),
+    )
+    reused = [
+        _format_row("", f"{one.cell}, measured by {one.measured_by} and reused by {one.node}")
+        for one in origins
+        if one.measured_by
+    ]
+    yield from take_first(reused, MAX_LOCATIONS)
+    files = {file.path: file for one in origins for file in one.files}.values()
+    for file in [*files][:1]:
+        more = f", and {len(files) - 1} more" if len(files) > 1 else ""
+        yield _format_row("files", f"{file.path} ({file.holds}){more}: hashes with --json", "dim")
+    changed = [_format_row("", f"{file.path} CHANGED SINCE", "red") for file in files if file.same is False]
+    yield from take_first(changed, MAX_LOCATIONS)
 
 
 def _format_row(name: str, text: str, style: str = "") -> Text:
@@ -159,7 +184,7 @@ def format_run_audit(report: AuditReport) -> Iterator[Text]:
             )
     yield format_line(f"checked {', '.join(f'{number} {what}' for what, number in report.counts.items()) or 'nothing'}")
     number = len(report.findings)
-    verdict = f"{number} finding{'s' * (number != 1)}" if number else "clean"
+    verdict = format_quantity(number, "finding") if number else "clean"
     yield Text(f"{verdict}: {report.unbound_count} unbound", style="red" if number else "green")
 
 
@@ -227,7 +252,9 @@ def format_paper_audit(report: ExternalPaperAudit) -> Iterator[Text | Table]:
         yield format_line(f"and {more} more (--json lists all)", "red", label="in no result file: ")
     yield from (format_line(f"not read: {left_out}", "dim") for left_out in report.left_out)
     if not report.verdicts:
-        yield format_line(f"{report.number_count} numbers read; give --results DIR to look them up in result files")
+        yield format_line(
+            f"{format_quantity(report.number_count, 'number')} read; give --results DIR to look them up in result files"
+        )
     else:
         counts = ", ".join(f"{number} {name}" for name, number in report.class_counts.items())
         yield format_line(
@@ -238,7 +265,7 @@ def format_paper_audit(report: ExternalPaperAudit) -> Iterator[Text | Table]:
         (len(report.missing_results), "result", "in no result file"),
         (len(report.contradictions), "contradiction", "in arithmetic"),
     )
-    found = [f"{count} {what}{'s' * (count != 1)} {where}" for count, what, where in counted if count]
+    found = [f"{format_quantity(count, what)} {where}" for count, what, where in counted if count]
     yield format_line(f"findings: {'; '.join(found) or 'none'}", "red" if found else "green")
     done = "numbers were looked up and recalculated" if report.verdicts else "only the arithmetic was checked"
     yield format_line(f"{done}; whether the results are real is for a judge to decide")

@@ -15,6 +15,7 @@ from labwright.record.cell_status import CellStatus, CellStatusKind
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
+from labwright.record.schema.nodes import KIND_NAMES
 from labwright.record.table import Table
 
 MAX_ROWS: Final = 2000
@@ -109,7 +110,7 @@ def _build_line(state: RunState, row: NodeRow) -> TableLine:
     values: dict[str, CellValue] = {
         "node": row.id,
         "stage": row.stage,
-        "kind": row.kind,
+        "kind": KIND_NAMES[row.kind],
         "state": row.status,
         "parent": row.parent or "",
         "metric": row.metric,

@@ -35,7 +35,7 @@ from labwright.inspector.web.run_cache import CachedRun
 from labwright.record.claims.sentences import describe_need, describe_outcome, format_lost_seeds
 from labwright.record.control_files import MAX_COMMAND_TEXT_LENGTH, find_refusal, read_user_name, send_command
 from labwright.record.events.run_events import CommandReceived
-from labwright.record.schema.nodes import STAGES
+from labwright.record.schema.nodes import KIND_NAMES, STAGES
 
 WEB_FOLDER = Path(__file__).parent
 TABS: Final = tuple("overview reports chart tree table cells paper checks cost calls events".split())
@@ -136,6 +136,7 @@ class PageRenderer:
             shape_of=KIND_SHAPES,
             marks=STATUS_MARKS,
             stage_names=STAGES,
+            kinds=KIND_NAMES,
             texts=TEXT_COLUMNS,
             lost=format_lost_seeds,
             outcome=describe_outcome,

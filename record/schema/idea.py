@@ -131,9 +131,10 @@ def _parse_idea(raw: Any, where: str) -> Idea:
     except (ValueError, IdeaError) as error:
         why = f"{error}"
         if isinstance(error, ValidationError):
-            first = error.errors()[0]
-            place = " ".join(str(part + 1 if isinstance(part, int) else part) for part in first["loc"])
-            why = f"{place}: {first['msg'].removeprefix('Value error, ')}"
+            said = error.errors()[0]["msg"]  # e.g. of every field that is missing
+            found = [one["loc"] for one in error.errors() if one["msg"] == said]
+            places = (" ".join(str(part + 1 if isinstance(part, int) else part) for part in place) for place in found)
+            why = f"{', '.join(places)}: {said.removeprefix('Value error, ')}"
         raise IdeaError(f"{where}: {why}") from None
 
 

@@ -205,6 +205,8 @@ NodeKind = Literal["draft", "debug", "improve", "trial", "tune", "ablate", "repl
 """`trial`: the parent's program with settings of one arm to try; `tune`: with the chosen setting of each arm;
 `replicate`: with another seed; `rung`: reference models (`record.reference_baselines`). No model writes code for these
 four."""
+KIND_NAMES: Mapping[str, str] = {kind: kind for kind in get_args(NodeKind)} | {"rung": "reference model"}
+"""Kind of node -> its printed name."""
 SEARCH_KINDS: frozenset[NodeKind] = frozenset({"draft", "debug", "improve", "tune", "ablate"})
 """The kinds that count against the node limit of a stage; others are additional."""
 

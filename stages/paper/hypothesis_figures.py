@@ -5,6 +5,7 @@ experiment code show dev data."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
@@ -199,10 +200,18 @@ def _build_differences(
         if series:
             yield {
                 "dataset": plan.name_dataset(use.name),
-                "ticks": [plan.name_level(plan.level_names[k]) for k in measured],
+                "ticks": _list_ticks(plan, [plan.name_level(plan.level_names[k]) for k in measured]),
                 "series": [one | {"points": [one["points"][k] for k in measured]} for one in series],
                 "margins": [scale * one for one in _find_margins(plan, metric, use.name)],
             }
+
+
+def _list_ticks(plan: DataPlan, levels: Sequence[str]) -> list[str]:
+    """Return the values of the levels, `0.1` of `noise rate 0.1`, if their names differ in these only: the axis names
+    the factor."""
+    found = [one for level in levels if (one := re.fullmatch(r"(\D*\s)([-+.]?\d.*)", level))]
+    is_same = len(found) == len(levels) > 1 and len({one[1] for one in found}) == 1
+    return [one[2] for one in found] if is_same and plan.factor and not plan.factors else [*levels]
 
 
 def _list_values(points: Sequence[Mapping[str, Any] | None]) -> list[Any]:

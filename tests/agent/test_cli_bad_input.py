@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 from labwright.agent.cli import main
+from labwright.agent.cli.preflight import check_local_servers
+from labwright.models.settings import Alternative, ModelSettings
+from labwright.record.errors import UsageError
 from tests.recorded_run import recorded_run
 
 ROOT = Path(__file__).parents[2]
@@ -74,6 +77,7 @@ ANCHOR = {"Baseline": "ridge", "Dataset": "wine", "Metric": "accuracy", "Value":
         ({**IDEA, "Title": None}, "Title: Field required"),
         (without("Name"), "Name: Field required"),
         (without("Experiments"), "Experiments: Field required"),
+        ({"Name": "calm"}, ": Title, Experiments: Field required\n"),
         ({**IDEA, "Experiments": []}, "Experiments: Tuple should have at least 1 item"),
         ({**IDEA, "Experiments": [" "]}, "Experiments: Tuple should have at least 1 item"),
         ({**IDEA, "Experiments": {}}, "Experiments: Tuple should have at least 1 item"),
@@ -113,6 +117,11 @@ def test_several_ideas_are_named(place: Path, capsys: pytest.CaptureFixture[str]
         (["--set", "nonsense"], "is not KEY=VALUE"),
         (["--workers", "0"], "'search.num_workers' (on the command line) should be greater than or equal to 1, not 0"),
         (["--workers", "many"], "see: scientist run --help"),
+        (["--workers"], "'--workers' requires an argument (see: scientist run --help)"),
+        (
+            ["--model", "openai-chat:m", "--base-url", "http://127.0.0.1:9/v1"],
+            "openai-chat:m: nothing listens at http://127.0.0.1:9/v1: start the server",
+        ),
         (["--time-limit", "soon"], "'time_limit' (on the command line)"),
         (["--config", "none.yaml"], "cannot read the configuration file none.yaml: No such file"),
         (["--model", "no-such-model"], "no-such-model"),
@@ -139,6 +148,16 @@ def test_a_setting_that_cannot_be_used(
 ) -> None:
     (place / "broken.yaml").write_text("search: [1, 2\n")
     assert words in refused(capsys, "run", "--idea", "idea.json", *arguments)
+
+
+@pytest.mark.parametrize("fallback", ["offline", "openai-chat:m@elsewhere"])
+def test_a_stopped_server_is_no_reason_to_refuse_a_role_that_has_another_model(fallback: str) -> None:
+    name, _, elsewhere = fallback.partition("@")
+    other = Alternative(name=name, base_url="http://10.255.255.1:9/v1" if elsewhere else None)
+    stopped = ModelSettings(name="openai-chat:m", base_url="http://localhost:9/v1")
+    check_local_servers(stopped.model_copy(update={"fallbacks": (other,)}))
+    with pytest.raises(UsageError, match="nothing listens at http://localhost:9/v1"):
+        check_local_servers(stopped)
 
 
 def test_a_full_disk(place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

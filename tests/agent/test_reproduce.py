@@ -6,6 +6,8 @@ import asyncio
 import hashlib
 import json
 import shutil
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from labwright.record.events.search_events import (
     SealedTestScored,
     StageWinnerChosen,
 )
+from labwright.record.lock import acquire_lock
 from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, seal_source
@@ -201,6 +204,25 @@ def test_code_that_was_altered_is_not_run_and_one_replicate_is_enough_to_see_it(
     assert code == 5 and "its code differs from the recorded code" in found["nodes"][0]["failure"]
     assert {one["verdict"] for one in found["numbers"]} == {"missing"} and found["left_out"] == ["n0001", "n0003"]
     assert found["kept"] == str(tmp_path / "copy.reproduced")
+
+
+@pytest.mark.slow
+def test_what_a_killed_process_left_is_replaced_and_what_another_process_uses_is_not(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy, left = tmp_path / "copy", tmp_path / "copy.reproduced"
+    shutil.copytree(run, copy)
+    (copy / "nodes" / "n0002" / "source" / "experiment.py").write_text("0.6")
+    left.mkdir()
+    (left / "half").touch()
+    killed = "import os, sys; from pathlib import Path; from labwright.record.lock import FolderLock\n"
+    killed += "FolderLock(Path(sys.argv[1])).acquire(); os._exit(9)"
+    subprocess.run([sys.executable, "-c", killed, str(left)], check=False, timeout=600)
+    assert reproduced(capsys, copy, "--node", "n0002")[1]["kept"] == str(left)
+    assert not (left / "half").exists()
+    with acquire_lock(left):
+        assert reproduced(capsys, copy, "--node", "n0002")[1]["kept"] == f"{left}-2"
+    assert reproduced(capsys, copy, "--node", "n0002")[1]["kept"] == f"{left}-3", "what a finished process kept stays"
 
 
 @pytest.mark.slow

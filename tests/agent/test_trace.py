@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from labwright.agent.cli import main
+from labwright.agent.cli.errors import print_lines
+from labwright.agent.cli.trace import format_trace
 from labwright.inspector.number_tracer import NumberTracer, parse_number
+from labwright.inspector.provenance import NumberOrigin, NumberTrace, TraceCandidate, TracedFile
 from labwright.record.claims.estimates import Claim, compute_paper_claims, find_replicates, find_winner
 from labwright.record.claims.formatting import format_claims
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
@@ -137,6 +142,20 @@ def test_the_page_names_every_part(run: Path, capsys: pytest.CaptureFixture[str]
     _, taking_over, *_ = claim_of(run).nodes
     assert f"cells/{CELL}, measured by {claim_of(run).nodes[0]} and reused by {taking_over}" in out
     assert "sealed test predictions" in out and "\x1b" not in out
+
+
+def test_a_mean_over_22_seeds_fits_a_screen_and_names_what_changed() -> None:
+    files = [TracedFile(path=f"cells/{k}/a.npz", sha256="0" * 64, same=k != 3, holds="predictions") for k in range(22)]
+    origins = tuple(
+        NumberOrigin(node=f"n{k:04}", seed=k, value=k / 7, condition="method@noise20", files=(file,), cell=f"cells/{k}")
+        for k, file in enumerate(files)
+    )
+    one = TraceCandidate(kind="claim", key=KEY, what="mean", printed="0.5", origins=origins)
+    console = Console(record=True, file=StringIO(), width=80)
+    print_lines(format_trace(NumberTrace(number="0.5", candidates=(one,))), console)
+    lines = console.export_text().splitlines()
+    assert len(lines) <= 45 and sum("cells/" in line for line in lines) == 22 + 2
+    assert any(line.endswith("cells/3/a.npz CHANGED SINCE") for line in lines) and "0" * 64 not in str(lines)
 
 
 @pytest.mark.parametrize(

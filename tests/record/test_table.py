@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from labwright.agent.cli.errors import print_lines
-from labwright.record.table import Column, Table
+from labwright.record.table import Column, Table, format_quantity
 
 HOSTILE = ("a|b\nc", "=HYPERLINK(1)", "<script>&", "\x1b[31mred\x1b[0m [bold]x", "\u202eback")
 TABLE = Table.of(("name", "value"), [*((text, k) for k, text in enumerate(HOSTILE)), ("none", None)], title="A & B")
@@ -51,3 +51,8 @@ def test_a_terminal_gets_plain_text_with_numbers_to_the_right():
     assert lines[0] == "A & B" and "\x1b" not in out.getvalue() and "\u202e" not in out.getvalue()
     assert any(line.startswith("red [bold]x") for line in lines), "markup of a cell is not parsed"
     assert lines[-4:] == ["x    n", "ok   5", "b   12", "end"]
+
+
+def test_a_number_has_its_noun_in_the_right_form():
+    found = [format_quantity(n, noun) for n, noun in ((0, "seed"), (1, "fresh seed"), (2, "entry"), (3, "play"))]
+    assert found == ["0 seeds", "1 fresh seed", "2 entries", "3 plays"]

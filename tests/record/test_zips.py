@@ -151,7 +151,19 @@ def test_what_writes_into_a_run_refuses_a_zip(words: list[str], capsys: pytest.C
     assert main([str(RECORDED) if word == "RUN" else word for word in words]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "is a read-only zip" in said
-    assert f"(scientist export {RECORDED} --zip recorded-run-plain.zip --with-data && unzip recorded-run-plain" in said
+    how = "--zip recorded-run-plain.zip --with-data && python3 -m zipfile -e recorded-run-plain.zip .), then"
+    assert f"(scientist export {RECORDED} {how}" in said
+
+
+@pytest.mark.parametrize("words", ["status", "status --json", "tree", "logs", "logs --json", "audit", "trace 0.9"])
+def test_a_reader_of_the_output_that_ends_first_ends_the_command_quietly(words: str) -> None:
+    command, *rest = words.split()
+    given = [sys.executable, "-m", "labwright", command, str(RECORDED), *rest]
+    with subprocess.Popen(given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as printing:
+        assert printing.stdout is not None and printing.stderr is not None
+        printing.stdout.close()
+        assert printing.wait(timeout=600) == 141
+        assert printing.stderr.read() == ""
 
 
 @pytest.mark.slow

@@ -64,6 +64,26 @@ def with_curves(run: RunState, folder: RunFolder) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("titles", "factor", "ticks"),
+    [
+        ("noise rate 0|noise rate 0.2|noise rate 0.4", "label noise rate", "0|0.2|0.4"),
+        ("noise rate 0|noise rate 0.2|noise rate 0.4", "", "noise rate 0|noise rate 0.2|noise rate 0.4"),
+        ("10 epochs|noise rate 0.2|noise rate 0.4", "setting", "10 epochs|noise rate 0.2|noise rate 0.4"),
+        ("very small|very large|huge", "size", "very small|very large|huge"),
+    ],
+)
+def test_ticks_leave_out_what_the_axis_names(titles: str, factor: str, ticks: str) -> None:
+    run = asked()
+    assert run.search.data_plan is not None
+    levels = [
+        one.model_copy(update={"title": title})
+        for one, title in zip(run.search.data_plan.levels, titles.split("|"), strict=True)
+    ]
+    run.search.data_plan = run.search.data_plan.model_copy(update={"levels": tuple(levels), "factor": factor})
+    assert build_figure_data(run, RunFolder(Path()))["differences"][0]["ticks"] == ticks.split("|")
+
+
 def test_differences_and_curves_are_those_of_the_record(tmp_path: Path) -> None:
     run, folder = asked(), RunFolder(tmp_path)
     with_curves(run, folder)
