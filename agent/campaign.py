@@ -66,7 +66,6 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import write_file
 from labwright.record.schema.decisions import Cost
 from labwright.record.schema.idea import Idea, IdeaError, read_ideas
-from labwright.record.table import format_quantity
 from labwright.search.design_forecast import CONFIRMATION_SHARE
 from labwright.search.replication import forecast_decision
 from labwright.search.settings import NUM_PLANNING_SEEDS
@@ -150,7 +149,7 @@ def create_campaign(found: Sequence[CampaignItem], settings: Settings, terms: Ca
         raise UsageError(f"two ideas are named {twice[0]}: each needs a unique Name")
     parts = sum(max(1, one.idea_count) for one in found if not one.why)
     if not parts:
-        raise UsageError(f"none of the {format_quantity(len(found), 'idea')} can be run: {found[0].why}")
+        raise UsageError(f"none of the {len(found)} ideas can be run: {found[0].why}")
     check_budget_share(settings, terms, parts)
     for one in found:
         if one.settings is not None:

@@ -399,7 +399,7 @@ def list_differences(known: Settings, wanted: Settings) -> dict[str, Any]:
 def describe_setting(key: str) -> str:
     """Return the description of a setting on one line."""
     *groups, name = key.split(".")
-    model = reduce(lambda model, group: cast("Any", model).model_fields[group].annotation, groups, Settings)
+    model: Any = reduce(lambda model, group: model.model_fields[group].annotation, groups, cast("Any", Settings))
     return " ".join((model.model_fields[name].description or "").split())
 
 

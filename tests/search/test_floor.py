@@ -34,7 +34,7 @@ class Deaf(SearchWorld):
     learns_from: float = inf
 
     def draw_measurements(self, action: ExpandTree, rng: Random) -> tuple[Measurement, ...]:
-        made = (one.action for k, one in self.log.state.decisions.items())
+        made = (one.action for one in self.log.state.decisions.values())
         improved = sum(isinstance(one, ExpandTree) and one.kind == "improve" for one in made)
         off = {arm.name: 0.01 * Random(f"{arm.name} {action.seed}").random() for arm in PLAN.arms}
         value = FLOOR if improved < self.learns_from else 0.5
