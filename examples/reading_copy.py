@@ -2,9 +2,9 @@
 
     python examples/reading_copy.py RUN TARGET [OLD=NEW ...]
 
-`examples/model-run.zip` was made by it, and by `scientist export TARGET --zip FILE --small`. OLD=NEW replaces a path of
-the machine in the record's first event and in the files that repeat it; nothing else is changed. Not kept: an audit of
-such a copy says what is not there.
+`examples/early-stopping.zip` was made by it, and by `scientist export TARGET --zip FILE --small`. OLD=NEW replaces a
+path of the machine in the first event of the record and in the files that repeat it; nothing else is changed. Not
+kept: an audit of such a copy says what is not there.
 """
 
 from __future__ import annotations
