@@ -9,8 +9,8 @@ from labwright.record.zips import open_run_folder
 EXAMPLES = Path(__file__).parents[1] / "examples"
 RECORDED = EXAMPLES / "recorded-run.zip"
 """A finished run of the offline model with a node of every kind and its data."""
-MODEL = EXAMPLES / "early-stopping.zip"
-"""A run by a language model, without its data and arrays."""
+MODEL, SECOND = EXAMPLES / "early-stopping.zip", EXAMPLES / "noisy-labels.zip"
+"""Runs by a language model, without their data and arrays."""
 
 
 def recorded_run() -> Path:

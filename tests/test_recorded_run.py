@@ -27,7 +27,7 @@ from labwright.record.run_folder import hash_file
 from labwright.record.schema.nodes import STAGES
 from labwright.record.zips import open_run_folder
 from tests.inspector.web_server import running_server
-from tests.recorded_run import EXAMPLES, MODEL, RECORDED, recorded_run
+from tests.recorded_run import EXAMPLES, MODEL, RECORDED, SECOND, recorded_run
 
 pytestmark = pytest.mark.slow
 
@@ -94,7 +94,9 @@ def test_prompts_of_all_calls_are_kept_and_a_note_is_in_those_of_its_stage(state
 
 def test_it_tells_nothing_of_a_machine() -> None:
     wrong = re.compile(rb"/root/|/home/\w|/work/(?:main|example|runtree)|/Users/\w")
-    for path in chain(EXAMPLES.rglob("*"), recorded_run().rglob("*"), open_run_folder(MODEL).rglob("*")):
+    for path in chain(
+        EXAMPLES.rglob("*"), recorded_run().rglob("*"), *(open_run_folder(one).rglob("*") for one in (MODEL, SECOND))
+    ):
         if path.is_file():
             text = path.read_bytes()
             assert not wrong.search(gzip.decompress(text) if path.suffix == ".gz" else text), path
@@ -103,7 +105,7 @@ def test_it_tells_nothing_of_a_machine() -> None:
 
 @pytest.mark.skipif(shutil.which("git") is None or not (ROOT / ".git").exists(), reason="no git checkout")
 def test_git_takes_all_of_it_and_touches_no_byte() -> None:
-    names = "".join(f"{path.relative_to(ROOT)}\n" for path in (RECORDED, MODEL))
+    names = "".join(f"{path.relative_to(ROOT)}\n" for path in (RECORDED, MODEL, SECOND))
     ignored = subprocess.run(
         ["git", "check-ignore", "--no-index", "--stdin"],
         cwd=ROOT,

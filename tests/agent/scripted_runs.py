@@ -159,7 +159,7 @@ class RunWorld:
         found = tuple(
             Measurement(
                 name=name,
-                value=base + 0.01 * job.seed + 0.1 * place,
+                value=base + 0.01 * (job.seed % 1000) + 0.1 * place,  # never worse than chance
                 condition=arm,
                 dataset="iris",
                 split="validation",

@@ -65,7 +65,9 @@ def test_the_parts_that_carry_a_result_are_found(tmp_path: Path, monkeypatch: py
     assert traced.returncode == 0 and f"{key.removesuffix('.mean')}: mean" in traced.stdout
     patch = re.search(r"code +(nodes/\S+/arms/without_tilt\.diff):1", traced.stdout)
     assert patch is not None and "+    return _taken_out([x[:, 0]])" in (out / patch[1]).read_text()
-    assert "train.py:40: json.dump(" in traced.stdout and len(set(re.findall(r"cells/\S+-0\b", traced.stdout))) == 10
+    assert "train.py:40: json.dump(" in traced.stdout
+    whole = run_scientist("trace", out, value, "--json")
+    assert len(set(re.findall(r"cells/[^/\s\"]+-0\b", whole.stdout))) == 10
     nodes = read_state(out).nodes
     assert {one["node"] for one in found["runs"]} == {*nodes}
     tilt = nodes[results["tilt"]["node"]]

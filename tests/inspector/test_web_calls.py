@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import time
 from pathlib import Path
 
 import httpx
@@ -16,6 +17,7 @@ from labwright.inspector.status import read_status
 from labwright.inspector.web.fragments import list_checks
 from labwright.inspector.web.node_panel import CALLS_PER_PAGE, list_calls
 from labwright.inspector.web.page_renderer import NODE_VERBS, PageRenderer
+from labwright.inspector.web.run_cache import MIN_REFRESH_SECONDS
 from labwright.record.events.paper_events import DraftAssessed, PaperReleased
 from labwright.record.events.run_events import CallAnswered, CommandReceived
 from labwright.record.events.search_events import DecisionMade, NodeProbed
@@ -182,6 +184,7 @@ def test_the_checks_are_of_the_draft_that_the_paper_prints(tmp_path: Path) -> No
         before = web.get("/runs/calm/checks").text
         assert "round 2 (latest): 1 unbound passages in the text" in before and wide.text in before
         append_events(run, PaperReleased(released=True, pdf=None, round=1))
+        time.sleep(2 * MIN_REFRESH_SECONDS)  # a log is not read more often
         after = web.get("/runs/calm/checks").text
         assert "round 1 (released): all numbers, figures and citations are bound" in after
         assert wide.text not in after

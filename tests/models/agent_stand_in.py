@@ -49,7 +49,8 @@ for number, step in enumerate(scripts[min(runs, len(scripts) - 1)]):
         subprocess.Popen(["sleep", str(step)], start_new_session=False)
         time.sleep(step)
     elif step == "look up":
-        notes = [json.load(open(f"{{place}}/answers/{{name}}")) for name in os.listdir(place + "/answers")]
+        names = [name for name in os.listdir(place + "/answers") if not name.endswith(".part")]
+        notes = [json.load(open(f"{{place}}/answers/{{name}}")) for name in names]
         fits = [note for note in notes if note["user"] in asked or json.dumps(note["user"])[1:-1] in asked]
         for event in max(fits, key=lambda note: len(note["user"]))["events"]:
             print(json.dumps(event), flush=True)
