@@ -162,7 +162,7 @@ def main() -> int:
     ideal = compute_list_schedule([JOB_LENGTHS[k % len(JOB_LENGTHS)] for k in range(JOB_COUNT)], SLOT_COUNT)
     fast, calls = measure_search(given.unit, 0.2)
     slow, _ = measure_search(given.unit, 5.0)
-    with patch.object(scheduler, "MOST_AHEAD", 2):
+    with patch.object(scheduler, "MAX_LOOKAHEAD", 2):
         slow_fixed, _ = measure_search(given.unit, 5.0)
     ticket, _ = measure_search(given.unit, 0.2, order="ticket")
     batch = measure_batches(given.unit, 0.2)
