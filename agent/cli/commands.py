@@ -19,7 +19,7 @@ import typer
 from typer import Argument, Option
 
 from labwright.agent.api_keys import read_keys
-from labwright.agent.cli.errors import READER_GONE, discarding_unread_output, report_error, saving_traceback
+from labwright.agent.cli.errors import READER_GONE, discard_unread_output, report_error, saving_traceback
 from labwright.agent.cli.options import (
     ABLATION_SETTINGS,
     CODE_SETTINGS,
@@ -610,7 +610,7 @@ def run_program(arguments: list[str] | None) -> int:
                 if name in PATH_OPTIONS and not value.strip():  # probably an unset shell variable
                     raise UsageError(f"{name} is empty: give a path, or . for this folder")
             code: Any = app(arguments, prog_name="scientist", standalone_mode=False)
-            with discarding_unread_output(sys.stdout):
+            with discard_unread_output(sys.stdout):
                 sys.stdout.flush()
     except SystemExit as error:  # with 1, rich and typer end the program when the reader of its output has gone
         if error.code != 1:

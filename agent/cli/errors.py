@@ -83,7 +83,7 @@ def check_output(path: Path, *read: Path | None) -> None:
 
 def print_to_stderr(message: str) -> None:
     """Print one line on stderr; if its terminal was closed, print nothing, so that the exit code does not change."""
-    with discarding_unread_output(sys.stderr):
+    with discard_unread_output(sys.stderr):
         print(f"scientist: {to_plain(message)}", file=sys.stderr)
 
 
@@ -94,7 +94,7 @@ READER_GONE_ERRNOS = (errno.EPIPE, errno.EIO)
 
 
 @contextmanager
-def discarding_unread_output(stream: TextIO) -> Generator[None]:
+def discard_unread_output(stream: TextIO) -> Generator[None]:
     """Redirect a closed stream to the null device, so that flushing it at exit does not raise."""
     try:
         yield
@@ -116,12 +116,12 @@ class _UnbreakableStream:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        with discarding_unread_output(self._stream):
+        with discard_unread_output(self._stream):
             return self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        with discarding_unread_output(self._stream):
+        with discard_unread_output(self._stream):
             self._stream.flush()
 
     def __getattr__(self, name: str) -> Any:

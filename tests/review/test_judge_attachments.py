@@ -1,4 +1,4 @@
-"""What a judge sees beside a paper: code by role of its files, folded logs, marks that nothing else can hold."""
+"""What a judge sees besides the paper: code by role of its files, folded logs, marks that no other text contains."""
 
 from __future__ import annotations
 
