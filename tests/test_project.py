@@ -203,11 +203,11 @@ def test_every_page_of_the_docs_is_listed() -> None:
 @pytest.mark.parametrize(
     ("page", "model"),
     [
-        ("command-line.md", RunStatus),
-        ("command-line.md", BudgetUsage),
-        ("command-line.md", RemainingEstimate),
-        ("command-line.md", RunListRow),
-        ("command-line.md", EffortForecast),
+        ("json.md", RunStatus),
+        ("json.md", BudgetUsage),
+        ("json.md", RemainingEstimate),
+        ("json.md", RunListRow),
+        ("json.md", EffortForecast),
         ("budget.md", CampaignReport),
         ("budget.md", CampaignRow),
         ("evidence.md", NumberTrace),
