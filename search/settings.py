@@ -34,9 +34,8 @@ class StageLimits(FrozenModel):
     num_seeds: int | None = Field(
         default=None,
         ge=0,
-        description="replicates per target; None: search.num_seeds, and for ablations as many as time allows; for a "
-        "node that later stages change, seeds used to plan the number of fresh seeds (None: at most three in tuning, "
-        "none in preliminary)",
+        description="replicates; None: search.num_seeds; in tuning at most three, which plan the number of fresh "
+        "seeds; in preliminary none; of ablations as many as time allows",
     )
 
 
