@@ -202,7 +202,7 @@ class FailedPair(FrozenModel):
 
 
 class RunsComparisonReport(FrozenModel):
-    """The printed report (docs/command-line.md). `model` is empty if no pair was to be judged."""
+    """The printed report (docs/benchmarks.md). `model` is empty if no pair was to be judged."""
 
     sides: tuple[ComparedRun, ...]
     model: str = ""

@@ -72,7 +72,7 @@ class NextSteps:
 
 
 class RunDiagnosis(FrozenModel):
-    """Why a run is in its state; part of `RunStatus` (JSON: docs/command-line.md)."""
+    """Why a run is in its state; part of `RunStatus` (JSON: docs/json.md)."""
 
     slots: tuple[SlotState, ...]
     waiting: tuple[WaitingNode, ...]

@@ -1,4 +1,4 @@
-"""The status of a run as a single value, printed by `scientist status` (JSON fields: docs/command-line.md)."""
+"""The status of a run as a single value, printed by `scientist status` (JSON fields: docs/json.md)."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ RunArgument = Annotated[
     Path,
     Argument(metavar="RUN", help="Folder of a run, such as runs/NAME; commands that only read it also accept its zip."),
 ]
-JsonOption = Annotated[bool, Option("--json", help="Print JSON (described in docs/command-line.md).")]
+JsonOption = Annotated[bool, Option("--json", help="Print JSON (described in docs/json.md).")]
 ConfigOption = Annotated[Path | None, Option(help="A YAML file of settings; ${NAME} comes from the environment.")]
 TrackOption = Annotated[
     str | None,
