@@ -221,16 +221,16 @@ def test_pages_name_every_field_of_json_output(page: str, model: type[BaseModel]
     assert set(model.model_fields) <= named
 
 
-def test_the_settings_table_lists_every_setting() -> None:
-    """SNAPSHOT_UPDATE=1 writes the table again."""
+def test_the_settings_tables_list_every_setting() -> None:
+    """SNAPSHOT_UPDATE=1 writes the tables again."""
     page = ROOT / "docs" / "command-line.md"
     before, marker, after = page.read_text().partition("<!-- settings -->\n")
-    table, _, rest = after.partition("\n\n")
+    tables, end, rest = after.partition("<!-- end of settings -->")
     if os.environ.get("SNAPSHOT_UPDATE") == "1":
-        page.write_text(before + marker + "\n".join(_table()) + "\n\n" + rest)
+        page.write_text(before + marker + "\n".join(_tables()) + "\n\n" + end + rest)
         return
-    keys = [line.split("|")[1] for line in table.splitlines()]
-    assert keys == [line.split("|")[1] for line in _table()], "SNAPSHOT_UPDATE=1 writes the table again"
+    keys = [line.split("|")[1] for line in tables.splitlines() if line.startswith("|")]
+    assert keys == [line.split("|")[1] for line in _tables() if line.startswith("|")], "SNAPSHOT_UPDATE=1 writes them"
 
 
 def test_the_page_lists_the_values_of_each_effort() -> None:
@@ -260,9 +260,14 @@ def _effort_rows() -> Iterator[str]:
         yield f"| `{key}` | {' | '.join('as planned' if one == 'None' else one for one in shown)} |"
 
 
-def _table() -> list[str]:
-    rows = [f"| `{key}` | {default} | {meaning} |" for key, default, meaning in _rows(Settings(), "")]
-    return ["| key | default | meaning |", "|---|---|---|", *rows]
+def _tables() -> Iterator[str]:
+    """Yield the lines of one table for each group of settings; those without a group come first."""
+    groups = dict[str, list[str]]()
+    for key, default, meaning in _rows(Settings(), ""):
+        group = key.partition(".")[0] if "." in key else "run"
+        groups.setdefault(group, []).append(f"| `{key}` | {default} | {meaning} |")
+    for group, rows in groups.items():
+        yield from ("", f"### {group}", "", "| key | default | meaning |", "|---|---|---|", *rows)
 
 
 def _rows(settings: BaseModel, prefix: str) -> Iterator[tuple[str, str, str]]:
