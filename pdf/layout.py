@@ -224,10 +224,11 @@ def _continues_run(run: Sequence[PdfWord], word: PdfWord) -> bool:
 
 def _find_column_gap(runs: Sequence[Run], width: float) -> float | None:
     """Return the position of the gap between two columns: few runs cross it, and many, or some of prose, lie on
-    either side."""
+    either side. The fewest runs of prose cross it, since cells of a table in one column lie on either side of others.
+    """
     boxes = [enclose(run) for run in runs]
     wide = [box for box in boxes if box[2] - box[0] >= MIN_PROSE_SHARE * width]
-    best: tuple[int, int, float, float] | None = None
+    best: tuple[int, int, int, float, float] | None = None
     for percent in range(40, 61):
         at = width * percent / 100
         left, right = sum(box[2] <= at for box in boxes), sum(box[0] >= at for box in boxes)
@@ -235,7 +236,7 @@ def _find_column_gap(runs: Sequence[Run], width: float) -> float | None:
         prose = sum(box[2] <= at for box in wide), sum(box[0] >= at for box in wide)
         of_prose, is_filled = sum(prose), min(left, right) >= MIN_COLUMN_RUNS or min(prose) >= MIN_PROSE_RUNS
         if is_filled and 2 * cross <= left + right and 2 * of_prose >= len(wide) > 0:
-            found = min(left, right), -cross, -abs(at - width / 2), at
+            found = of_prose, min(left, right), -cross, -abs(at - width / 2), at
             best = found if best is None else max(best, found)
     return best[-1] if best is not None else None
 

@@ -119,7 +119,7 @@ class Ablation(FrozenModel):
         exclude_if=lambda value: not value,
         description="the baseline of the plan that this change makes of the method, at its setting; else empty",
     )
-    part: str = Field(min_length=1, description="the part of the method that is changed, in a few words")
+    part: str = Field(min_length=1, description="the part of the method that is changed, in a few words, not in code")
     action: AblationAction
     replacement: str = Field(default="", description="replacement of the part, or the added part; empty for remove")
     metrics: tuple[str, ...] = Field(min_length=1, description="metrics of the data plan that would show the effect")

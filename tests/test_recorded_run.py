@@ -181,7 +181,7 @@ def test_looking_changes_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["export", str(recorded_run()), *out]) == 0
     capsys.readouterr()
     assert main(["resume", str(recorded_run())]) == 0
-    assert "done (exit code 0)" in capsys.readouterr().out
+    assert "verdicts" in capsys.readouterr().out
     assert main(["pause", str(recorded_run())]) == 2
     assert "the run has finished" in capsys.readouterr().err
     assert _files(recorded_run()) == before
@@ -266,9 +266,10 @@ def test_every_node_has_its_panel_with_its_parts(web: httpx.Client, state: RunSt
             assert "This recording shows what a kill looks like" in text
             continue
         assert "<h3>experiment.py</h3>" in text or node.kind == "aggregate", node.id
-        if node.kind in ("debug", "improve", "tune", "ablate"):
+        changed = node.parent is None or node.source_sha256 != state.nodes[node.parent].source_sha256
+        if node.kind in ("debug", "improve", "tune", "ablate") and changed:
             assert '<pre class="diff">' in text, node.id
-        if node.kind not in ("replicate", "aggregate"):
+        if node.kind not in ("replicate", "aggregate", "rung", "trial"):  # which no model wrote
             assert "prompt and answer" in text, node.id
         for link in _links(text, having="/plots"):
             assert web.get(link).status_code == 200, link

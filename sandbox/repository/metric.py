@@ -5,7 +5,8 @@
         ...@last                     the same
         ...@min(c), ...@max(c)       the row where column c is smallest or largest
         ...@epoch=3                  the row where a column has this value
-    FILE.txt:REGEX                   the first group of the last match in a text file, of any other suffix
+    FILE.txt:REGEX                   the first group of the last match in a text file, of any other suffix;
+                                     `^` and `$` match at the start and end of each line
     stdout:REGEX                     the same in standard output
     output:REGEX                     the same in standard output and standard error together
         ...@mean, ...@min, ...@max   the mean, the smallest or the largest of all matches instead of the last one
@@ -251,7 +252,7 @@ def _parse_number(text: object, metric: ResultMetric) -> float:
 
 def _reduce_matches(metric: ResultMetric, text: str) -> tuple[float, str]:
     """Return the number of the last match, or the mean, minimum or maximum over all of them."""
-    found = [match[1] for match in re.finditer(metric.name, text)]
+    found = [match[1] for match in re.finditer(metric.name, text, re.MULTILINE)]
     if not found:
         raise MetricNotFound(f"no {'line' if metric.place else 'printed line'} matches {metric.name!r}")
     if metric.extremum:

@@ -58,11 +58,12 @@ def unmarred(state: RunState) -> bool:
 
 def reports(state: RunState) -> bool:
     found = [state.search.stages[stage].summary for stage in STAGES]
-    return all(one is not None and "from the record alone" in one.tried and one.numbers for one in found)
+    reported = [one for one in found if one is not None and "from the record alone" in one.tried]
+    return len(reported) == len(STAGES) and all(one.numbers for one in reported[1:])
 
 
 def plan_asked_again(state: RunState) -> bool:
-    return sum(key.decision == 1 for key in state.calls.answers) == 1 and state.search.data_plan is not None
+    return sum(key.role == "plan" for key in state.calls.answers) == 1 and state.search.data_plan is not None
 
 
 SEARCH: dict[str, tuple[int, list[str], Callable[[RunState], bool]]] = {

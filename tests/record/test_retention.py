@@ -11,6 +11,7 @@ import pytest
 
 from labwright.record import retention
 from labwright.record.event_log import EventLog
+from labwright.record.events.paper_events import PaperReleased
 from labwright.record.events.run_events import FoldersDeleted, RunStarted
 from labwright.record.events.search_events import (
     AttemptExecuted,
@@ -89,6 +90,24 @@ def test_what_can_still_be_read_stays(tmp_path: Path) -> None:
     log.append(NodeJudged(node="n0003", status="buggy"))
     log.append(StageWinnerChosen(stage="tuning", best="n0002", ended="limit"))
     assert [*collectable(log.state, lambda node: ())] == ["nodes/n0001/attempt1/artifacts"]
+    log.close()
+
+
+@pytest.mark.parametrize("keep", ["best", "cited"])
+def test_once_the_paper_is_released_cited_keeps_only_what_it_rests_on(keep: str, tmp_path: Path) -> None:
+    """A stage's best node that a later one beat goes with `cited`, unless the winner's source names it."""
+    folder, log = small_run(tmp_path / "run", keep=keep)
+    log.append(DecisionMade(k=3, action=ExpandTree(stage="tuning", kind="tune", parent="n0002", seed=0)))
+    sha256 = seal_source(folder.get_source_path("n0003"), {"experiment.py": "X = 3\n"})
+    log.append(NodeProposed(node="n0003", decision=3, title="t", plan="p", varies="v", source_sha256=sha256))
+    log.append(AttemptExecuted(node="n0003", attempt=Attempt(number=1, seconds=1, artifacts={"a.npy": "0"})))
+    log.append(NodeJudged(node="n0003", status="good"))
+    log.append(StageWinnerChosen(stage="tuning", best="n0003", ended="limit"))
+    first, second = (f"nodes/n000{k}/attempt1/artifacts" for k in (1, 2))
+    assert [*collectable(log.state, lambda node: ())] == [first]
+    log.append(PaperReleased(released=True, pdf=None))
+    assert [*collectable(log.state, lambda node: ())] == ([first, second] if keep == "cited" else [first])
+    assert second not in collectable(log.state, lambda node: ("n0002",) if node.id == "n0003" else ())
     log.close()
 
 

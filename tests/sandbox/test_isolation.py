@@ -314,7 +314,7 @@ def test_the_socket_of_a_cell_is_its_own_and_bears_with_anything(
             "which is not an answer that a model gave to this cell",
             marks=pytest.mark.bench,
         ),
-        pytest.param("[ids[1]] + ids[1:]", "which was cited before", marks=pytest.mark.bench),
+        pytest.param("[ids[1]] + ids[1:]", "again: each answer can serve only one row", marks=pytest.mark.bench),
         ("[theirs] + ids[1:]", "which is not an answer that a model gave to this cell"),
         pytest.param("[[]] + ids[1:]", "row 0 cites no answer", marks=pytest.mark.bench),
     ],

@@ -164,8 +164,8 @@ def capped(seed: int) -> Settings:
         table.compute_attempt_cost(settings.sandbox.timeout),
     )
     cap = {
-        "usd": table.least_cost.usd + nodes * 3 * call.usd,
-        "tokens": table.least_cost.tokens + int(nodes * 3 * call.tokens),
+        "usd": table.least_cost.usd + nodes * 2 * call.usd,
+        "tokens": table.least_cost.tokens + int(nodes * 2 * call.tokens),
         "gpu_hours": nodes * 2 * attempt.gpu_seconds / 3600,
     }[kind]
     return compose_settings(flags={**FLAGS, "seed": seed, f"budget.{kind}": cap}, environment={})

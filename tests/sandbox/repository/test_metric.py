@@ -38,6 +38,7 @@ def why(found: MetricReading) -> str:
         ("log.csv:test@min(val)", LOG, 0.44),
         ("log.csv:val@min(val)", LOG, 0.4),
         ("log.tsv:b", "a\tb\n1\t2\n", 2.0),
+        ("log.txt:^loss (.+)$", "val loss 2\nloss 1\nval loss 4\n", 1.0),
         ("log.jsonl:acc@step=1", '{"step": 1, "acc": 0.5}\n{"step": 1, "loss": 2}\n{"step": 2, "acc": 0.7}\n', 0.5),
     ],
 )
