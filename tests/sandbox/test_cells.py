@@ -281,7 +281,7 @@ def test_cells_that_end_oddly(
         ("nested", "measured", ""),
         ("several", "measured", ""),
         ("unbuilt", "failed", "other"),
-        ("unkilled", "failed", "other"),
+        ("unkilled", "failed", "died"),
         ("stubborn", "failed", "timeout"),
         ("closing", "failed", "timeout"),
         ("leaving", "failed", "died"),
@@ -289,7 +289,7 @@ def test_cells_that_end_oddly(
         ("nested", "measured", ""),
     ]
     why = {line.cell.arm: line.why for line in outcome.cells}
-    assert "ZeroDivisionError" in why["unbuilt"] and "ended with SIGKILL" in why["unkilled"]
+    assert "ZeroDivisionError" in why["unbuilt"] and "killed by SIGKILL" in why["unkilled"]
     assert "exit code 3" in why["leaving"] and "was killed" in why["stubborn"]
     assert "[1, 2] 4" in (tmp_path / "odd" / "stdout.txt").read_text()
     same = [np.load(tmp_path / "odd" / "arrays" / name).tolist() for name in outcome.arrays]

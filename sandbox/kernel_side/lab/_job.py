@@ -137,9 +137,21 @@ def require_experiment(function: str) -> JobFile:
 # --- seeds and threads ----------------------------------------------------------------------------------------------
 
 
+class BuildState:
+    """State of a value that `lab.shared` is building in this process."""
+
+    seed: int | None = None
+    """Its seed; None if none is being built."""
+
+
+def get_seed() -> int:
+    """Return `lab.seed`: the seed of the job or, in a build of `lab.shared`, that of the value."""
+    return read_job().seed if BuildState.seed is None else BuildState.seed
+
+
 def seed_everything() -> None:
     """Seed random, numpy and torch with `lab.seed`. If torch is imported later, it is seeded at that time."""
-    seed_all(read_job().seed)
+    seed_all(get_seed())
 
 
 def seed_all(seed: int) -> None:
@@ -160,7 +172,7 @@ def apply_job() -> None:
 def configure_torch(torch: ModuleType) -> None:
     """Set torch's threads and seed. Convolutions differ in the last bits between one and two threads."""
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    _seed_torch(torch, read_job().seed)
+    _seed_torch(torch, get_seed())
 
 
 def _seed_torch(torch: ModuleType, seed: int) -> None:
