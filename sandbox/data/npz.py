@@ -104,7 +104,7 @@ def examples_from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
         x = x[..., None]
     table = import_pyarrow().table({name: arrays[name] for name in roles})
     most = MAX_CLASSES if arrays[roles[0]].dtype.kind == "f" else max(MAX_CLASSES, len(x) // 20)
-    frame = LoadedTable(table, parts, literal=spec.literal)
+    frame = LoadedTable(table, parts)
     return add_roles(Examples(x, np.empty(0)), frame, spec, roles[0], max_classes=most)
 
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from labwright.sandbox.job import DatasetError
 
 HUB_PREFIX = "hf:"
-LIST_FIELDS = ("drop", "categorical", "literal", "meta", "meta_shown")
+LIST_FIELDS = ("drop", "categorical", "meta", "meta_shown")
 """Keys that may be given several times."""
 _SPEC_FORM = "write NAME=PATH,target=COLUMN"
 _NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
@@ -47,7 +47,6 @@ class DataSpec(BaseModel):
     )
     drop: tuple[str, ...] = Field(default=(), description="columns to leave out")
     categorical: tuple[str, ...] = Field(default=(), description="numeric columns that contain category codes")
-    literal: tuple[str, ...] = Field(default=(), description="columns in which None, NA and the like are values")
     meta: tuple[str, ...] = Field(
         default=(), description="columns that metrics may group by, hidden from experiment code"
     )

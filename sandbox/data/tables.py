@@ -24,10 +24,8 @@ from labwright.sandbox.data import Examples
 from labwright.sandbox.data.frames import (
     SPLIT_ALIASES,
     LoadedTable,
-    ParquetTable,
     TableColumn,
     find_target,
-    format_blanks,
     format_names,
     import_pyarrow,
     list_files,
@@ -36,7 +34,6 @@ from labwright.sandbox.data.frames import (
     read_times,
     require_complete,
 )
-from labwright.sandbox.data.preparation import DiskTable
 from labwright.sandbox.data.spec import LIST_FIELDS, DataSpec
 from labwright.sandbox.job import DatasetError
 
@@ -175,10 +172,11 @@ def examples_from_folder(files: Sequence[ImageFile], root: Path) -> Examples:
     )
 
 
-def read_nested_column(table: Any, names: Sequence[str]) -> Any:
+def read_nested_column(table: Any, names: Sequence[str], *, is_file: bool) -> Any:
     """Return x if the only feature column contains images (`bytes`, `path`) or lists; None for plain columns.
 
-    Raises `DatasetError` if there are other features or the lists differ in length.
+    The table of a file (`is_file`) may come from an untrusted source, so its images must be in it. Raises
+    `DatasetError` if there are other features or the lists differ in length.
     """
     types = import_pyarrow().types
     columns = [name for name in names if types.is_nested(table.schema.field(name).type)]
@@ -190,28 +188,12 @@ def read_nested_column(table: Any, names: Sequence[str]) -> Any:
     if not (types.is_struct(column.type) and {"bytes", "path"} <= {field.name for field in column.type}):
         return _read_lists(columns[0], column)
     sources: list[tuple[str, Any]] = []
-    folder = getattr(table, "folder", None)
     for row, image in enumerate(column.to_pylist(), start=1):
-        where = f"image in row {row}"
-        if image is None or (image["bytes"] is None and not image["path"]):
-            raise DatasetError(f"{where} is missing")
+        if image is None or (image["bytes"] is None and (is_file or not image["path"])):
+            raise DatasetError(f"image in row {row} is missing: store its bytes in the table")
         content = image["bytes"]
-        source = _resolve_image_path(image["path"], folder, where) if content is None else io.BytesIO(content)
-        sources.append((where, source))
+        sources.append((f"image in row {row}", Path(image["path"]) if content is None else io.BytesIO(content)))
     return ImageArray(sources)
-
-
-def _resolve_image_path(path: str, folder: Path | None, where: str) -> Path:
-    """Return the image file that a table names. A Parquet file may come from an untrusted source, so its images
-    must be in the table's folder. Raises `DatasetError`.
-    """
-    if folder is None:  # written by the datasets library
-        return Path(path)
-    with raise_read_errors_as(f"{where} has a path that cannot be resolved", DatasetError):
-        resolved = (folder / path).resolve()
-    if not resolved.is_relative_to(folder.resolve()):
-        raise DatasetError(f"{where} is outside the table's folder ({path[:100]!r}): store its bytes in the table")
-    return resolved
 
 
 def _read_lists(name: str, column: Any) -> Array:
@@ -308,7 +290,7 @@ def _has_one_text_feature(frame: LoadedTable, features: Sequence[str]) -> bool:
     if len(features) > 1 or not (types.is_string(kind) or types.is_large_string(kind)):
         return False
     column = _read_column(frame, features[0])
-    excluded = column.stray_value is not None or column.unclear_reason or column.is_dates
+    excluded = column.stray_value is not None or column.is_dates
     return column.numbers is None and not excluded and len(column.levels) > MAX_ONE_HOT_LEVELS
 
 
@@ -330,8 +312,6 @@ def _read_windows(frame: LoadedTable, names: Sequence[str], spec: DataSpec, limi
     """
     target = names[0]
     rows = _read_features(frame, names, spec, limit)
-    if isinstance(rows.x, DiskTable):
-        raise DatasetError(f"its {len(rows.x)} rows exceed the limit for time series (sandbox.data_bytes, {limit})")
     if rows.missing:
         gap = next(iter(rows.missing))
         raise DatasetError(f"column {gap!r} of a time series must be complete: fill it in, or omit it with drop={gap}")
@@ -391,7 +371,6 @@ def add_roles(
         y=y,
         class_names=classes,
         target=target,
-        warnings=(*examples.warnings, *_list_reading_notes(column)),
         split_names=read_split_names(_read_column(frame, spec.split)) if spec.split else frame.split_names,
         groups=require_complete(_read_column(frame, spec.group), "group").as_categories().codes if spec.group else None,
         times=read_times(spec.time, frame.table.column(spec.time)) if spec.time else None,
@@ -410,25 +389,18 @@ def _column_to_texts(column: TableColumn) -> Array:
 
 
 def _read_column(frame: LoadedTable, name: str) -> TableColumn:
-    return read_column(name, frame.table.column(name), literal=name in frame.literal)
-
-
-def _list_reading_notes(column: TableColumn) -> Iterator[str]:
-    """Yield a note on how the numbers were parsed if their format was unusual."""
-    if column.example and column.numbers is not None:
-        yield f"column {column.name!r} is read as numbers: {column.example}"
+    return read_column(name, frame.table.column(name))
 
 
 # --- features -------------------------------------------------------------------------------------------------------
 
 
 def _read_features(frame: LoadedTable, names: Sequence[str], spec: DataSpec, limit: int) -> Examples:
-    if (served := read_nested_column(frame.table, names)) is not None:
+    if (served := read_nested_column(frame.table, names, is_file=frame.is_file)) is not None:
         return Examples(served, np.empty(0), warnings=frame.warnings)
     rows = frame.table.num_rows
-    on_disk = isinstance(frame.table, ParquetTable) and rows * len(names) * 8 > limit
     titles: list[str] = []
-    encoded = DiskTable(rows, np.dtype(np.float64)) if on_disk else list[Array]()
+    encoded: list[Array] = []
     measured: list[bool] = []
     missing: dict[str, int] = {}
     warnings = list(frame.warnings)
@@ -436,14 +408,10 @@ def _read_features(frame: LoadedTable, names: Sequence[str], spec: DataSpec, lim
         column = _read_column(frame, name)
         own = list(_encode_column(column, categorical=name in spec.categorical))
         titles += [title for title, _ in own]
-        for _, values in own:
-            encoded.append(values.astype(np.float64))
+        encoded += [values.astype(np.float64) for _, values in own]
         measured += [title == name for title, _ in own]
         if gaps := int(column.is_missing.sum()):
             missing[name] = gaps
-        warnings += _list_reading_notes(column)
-        if column.missing_words:
-            warnings.append(f"column {name!r} contains {format_blanks(column)}: if it is a value, add literal={name}")
         if column.is_dates:
             warnings.append(
                 f"column {name!r} contains dates, and each becomes its own category: use time={name} or drop={name}"
@@ -451,12 +419,12 @@ def _read_features(frame: LoadedTable, names: Sequence[str], spec: DataSpec, lim
         if own[0][0] == name and len(own[0][1]) > 2 and np.all(np.diff(own[0][1]) == 1.0):
             warnings.append(f"column {name!r} numbers the rows (an identifier?): omit it with drop={name}")
     size = rows * len(titles) * 8
-    if size > limit and not isinstance(encoded, DiskTable):
+    if size > limit:
         raise DatasetError(
             f"{rows} rows of {len(titles)} features take {size} bytes in memory, more than sandbox.data_bytes "
-            f"({limit}): use fewer, raise the limit, or convert the file to Parquet"
+            f"({limit}): use fewer or raise the limit"
         )
-    x = encoded if isinstance(encoded, DiskTable) else np.stack(encoded, axis=1)
+    x = np.stack(encoded, axis=1)
     return Examples(
         x, np.empty(0), names=tuple(titles), numeric=np.array(measured), missing=missing, warnings=tuple(warnings)
     )

@@ -153,9 +153,8 @@ def _load_table(spec: DataSpec, limit: int, path: Path | None, kind: str) -> fra
     """Load a table file, or a set of the datasets library (saved, or without a path on the hub)."""
     if path is None or kind == "saved":
         return frames.load_library_dataset(spec, limit, saved=path)
-    if path.suffix.lower() not in frames.PARQUET_SUFFIXES:
-        _check_size(path, limit)
-    return frames.LoadedTable(frames.read_table(path), literal=spec.literal)
+    _check_size(path, limit)
+    return frames.LoadedTable(frames.read_table(path), is_file=True)
 
 
 def _detect_kind(spec: DataSpec, path: Path) -> Literal["table", "npz", "saved", "images", "folder"]:
