@@ -13,12 +13,12 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -384,35 +384,19 @@ def _compute_agreement(
 
 TRUNCATION_MARK = "\u2026"
 """Appended to an answer that was cut off at the length limit: a number directly before it may be incomplete."""
-_NUMBER_PATTERN = re.compile(
-    r"(?<![\w.,])[-+]?(?:\d{1,3}(?:,\d{3})+(?!,?\d)(?:\.\d+)?|\d*\.?\d+)(?:[eE][-+]?\d+)?(?![\d"
-    + TRUNCATION_MARK
-    + r"]|[.,]\d)"
+_NUMBER = (
+    r"(?<![\w.,])[-+]?(?:\d{1,3}(?:,\d{3})+(?!,?\d)(?:\.\d+)?|\d*\.?\d+)(?:[eE][-+]?\d+)?"
+    rf"(?![\d{TRUNCATION_MARK}]|[.,]\d)"
 )
-_LETTER_PATTERN = re.compile(r"(?<![\w'])[A-Z](?![\w'])")
-_SENTENCE_PATTERN = re.compile(r"[^\n]+?(?:[.!?](?=\s|$)|(?=\n)|$)")
-_MARKUP_CHARS = "*_`\"'()[]{}<>$# \t"
-_ANSWER_LEAD_PATTERN = re.compile(r"(?:[A-Za-z]+,? ){1,4}is(?: an?| the)?:?|(?:[A-Za-z]+ ?){1,3}:")
+_LETTER = r"(?<![\w'])[A-Z](?![\w'])"
+_MARKUP_CHARS = "*_`\"'()[]{}<>$# \t\r\n"
+_MARKUP = f"[{re.escape(_MARKUP_CHARS)}]*"
+_LEAD = r"(?:(?:[A-Za-z]+,? ){1,4}is(?: an?| the)?:?|[A-Za-z]+(?: [A-Za-z]+){0,2} ?:)"
 """Text before an option in a sentence that states the answer."""
-_RIVAL_LEAD_PATTERN = re.compile(r".*(?:\bis(?: an?| the)?:?|:)")
-"""Text before an option in a sentence that may state a competing answer (longer lead-ins allowed)."""
-_BOXED_COMMAND = "\\boxed"
-_OPTION_END_PATTERN = re.compile(r"[*_`]*[.):](?:\s|$)")
-"""Text after the letter of an option, as in "B) dog"."""
-_WORD_LETTERS = "AI"
-"""Letters that are also English words."""
+_MAX_SENTENCE_CHARS = 1000
+"""A longer sentence states no option: the patterns take quadratic time."""
+_SENTENCE_PATTERN = re.compile(r"[^\n]+?(?:[.!?](?=\s|$)|(?=\n)|$)")
 AnswerParser = Callable[[str], float | None]
-
-
-class AnswerMention(NamedTuple):
-    """An occurrence of a class or number in a sentence."""
-
-    value: float
-    text: str
-    lead: str
-    """The part of the sentence before the mention."""
-    tail: str
-    """The part of the sentence after the mention."""
 
 
 def build_answer_parser(read: str, classes: int, names: Sequence[str]) -> AnswerParser:
@@ -447,103 +431,46 @@ def _parse_json_field(text: str, field: str, inner: AnswerParser) -> float | Non
     return None
 
 
-def _find_mentions(
-    text: str, pattern: re.Pattern[str], value: Callable[[str], float | None]
-) -> list[list[AnswerMention]]:
-    """Return the mentions in each sentence; questions are skipped."""
-    sentences = (match[0].strip() for match in _SENTENCE_PATTERN.finditer(text.replace(_BOXED_COMMAND, "")))
-    return [
-        [
-            AnswerMention(known, match[0], sentence[: match.start()].strip(_MARKUP_CHARS), sentence[match.end() :])
-            for match in pattern.finditer(sentence)
-            if (known := value(match[0])) is not None
-        ]
-        for sentence in sentences
-        if not sentence.endswith("?")
-    ]
-
-
-def _single_value(values: Iterable[float]) -> float | None:
-    distinct = set(values)
-    return distinct.pop() if len(distinct) == 1 else None
-
-
-def _find_stated_value(
-    sentences: Sequence[Sequence[AnswerMention]], is_said: Callable[[AnswerMention], bool]
-) -> float | None:
-    """Return the value that the sentences state as the answer; None if there is none, or if another value may be
-    stated as well.
+def _find_stated_option(text: str, option: str, rest: str = "") -> str | None:
+    """Return the option (a pattern) that a text states as its answer: a sentence is the option, perhaps after a short
+    lead and before a `rest`. None if there is none, or if another option may be stated as well; questions do not count.
     """
-    every = [(one, any(map(is_said, sentence))) for sentence in sentences for one in sentence]
-    if not any(said for _, said in every):
-        return None
-    return _single_value(one.value for one, said in every if not _is_word(one) and (said or _may_state_answer(one)))
-
-
-def _may_state_answer(one: AnswerMention) -> bool:
-    """Whether the sentence may state a competing answer."""
-    is_listed = one.text.isupper() and _OPTION_END_PATTERN.match(one.tail) is not None
-    return is_listed or _RIVAL_LEAD_PATTERN.fullmatch(one.lead) is not None
-
-
-def _states_answer(one: AnswerMention) -> bool:
-    """Whether a short sentence ends with the option, or consists of it."""
-    return _is_whole_sentence(one) or _ANSWER_LEAD_PATTERN.fullmatch(one.lead) is not None
-
-
-def _is_word(one: AnswerMention) -> bool:
-    """Whether the letter is a word, as in "A square" or "I think"."""
-    return one.text in _WORD_LETTERS and re.match(r" [a-z]", one.tail) is not None
-
-
-def _is_whole_sentence(one: AnswerMention) -> bool:
-    """Whether the sentence consists only of the option."""
-    return not one.lead and not one.tail.strip(_MARKUP_CHARS + ".!" + TRUNCATION_MARK)
+    plain = text.replace("\\boxed", "")
+    statement = re.compile(
+        rf"{_MARKUP}(?:{_LEAD}{_MARKUP})?({option})(?:{_MARKUP}[.!{TRUNCATION_MARK}]*{_MARKUP}|{rest or '(?!)'})"
+    )
+    rival = re.compile(rf"(?:\bis(?: an?| the)?|:){_MARKUP}({option})|({option})[.):](?=\s|$)")
+    sentences = (match[0] for match in _SENTENCE_PATTERN.finditer(plain) if len(match[0]) <= _MAX_SENTENCE_CHARS)
+    stated = {match[1] for one in sentences if not one.rstrip().endswith("?") and (match := statement.fullmatch(one))}
+    if stated:
+        stated |= {match[1] or match[2] for match in rival.finditer(plain)}
+    return stated.pop() if len(stated) == 1 else None
 
 
 def _parse_number(text: str) -> float | None:
     """Return the number stated as the answer, otherwise the only number in the text."""
-
-    def value(found: str) -> float | None:
-        number = float(found.replace(",", ""))
-        return number if abs(number) < 1e100 else None
-
     plain = text.replace("\u2212", "-")
-    sentences = _find_mentions(plain, _NUMBER_PATTERN, value)
-    stated = _find_stated_value(sentences, _states_answer)
-    return stated if stated is not None else _single_value(one.value for sentence in sentences for one in sentence)
+    if (found := _find_stated_option(plain, _NUMBER)) is None:
+        every = {match[0] for match in re.finditer(_NUMBER, plain)}
+        found = every.pop() if len(every) == 1 else "nan"
+    number = float(found.replace(",", ""))
+    return number if abs(number) < 1e100 else None
 
 
 def _number_to_class(value: float | None, classes: int, names: Sequence[str]) -> float | None:
     """Map a number to a class, by name if all class names are numbers, otherwise by index."""
     if value is None:
         return None
-    if names and all(_NUMBER_PATTERN.fullmatch(name) for name in names):
-        return _single_value(float(index) for index, name in enumerate(names) if float(name.replace(",", "")) == value)
+    if names and all(re.fullmatch(_NUMBER, name) for name in names):
+        of_value = [float(index) for index, name in enumerate(names) if float(name.replace(",", "")) == value]
+        return of_value[0] if len(of_value) == 1 else None
     return value if value == int(value) and 0 <= value < classes else None
 
 
 def _parse_letter(text: str, classes: int) -> float | None:
-    alone = text.replace(_BOXED_COMMAND, "").strip(_MARKUP_CHARS + ".:" + TRUNCATION_MARK + "\n").upper()
-    if len(alone) == 1:
-        return _letter_to_class(alone, classes)
-    sentences = _find_mentions(text, _LETTER_PATTERN, lambda found: _letter_to_class(found, classes))
-
-    def is_said(one: AnswerMention) -> bool:
-        word = _is_word(one) or (one.lead.endswith(":") and re.match(r" [a-z]", one.tail))
-        return _is_whole_sentence(one) or (not word and _ANSWER_LEAD_PATTERN.fullmatch(one.lead) is not None)
-
-    if any(is_said(one) for sentence in sentences for one in sentence):
-        return _find_stated_value(sentences, is_said)
-    first = sentences[0][0] if sentences and sentences[0] else None
-    begins = first is not None and not first.lead and text.lstrip("*_` \n").startswith(first.text)
-    if first is None or not begins or not _OPTION_END_PATTERN.match(first.tail):
-        return None
-    return _single_value(one.value for sentence in sentences for one in sentence if one is first or not _is_word(one))
-
-
-def _letter_to_class(letter: str, classes: int) -> float | None:
-    index = ord(letter) - 65
+    alone = text.replace("\\boxed", "").strip(_MARKUP_CHARS + ".:" + TRUNCATION_MARK).upper()
+    letter = alone if len(alone) == 1 else _find_stated_option(text, _LETTER, r"[)*_]*(?:[.):]\s|, | because ).*")
+    index = ord(letter or "\0") - ord("A")
     return float(index) if 0 <= index < classes else None
 
 
@@ -551,19 +478,12 @@ def _parse_label(text: str, classes: int, names: Sequence[str]) -> float | None:
     """Return the class that an answer states. Numbers are accepted if classes have no names or the answer is only a
     number.
     """
-    folded = [name.casefold() for name in names]
-    known = {name: float(number) for number, name in enumerate(folded) if folded.count(name) == 1}
-    plain = text.strip().strip(".!" + _MARKUP_CHARS + TRUNCATION_MARK).casefold()
-    if (exact := [float(number) for number, name in enumerate(names) if name == text.strip()]) or plain in known:
-        return exact[0] if exact else known[plain]
-    if not names or _NUMBER_PATTERN.fullmatch(plain):
+    if text.strip() in names:
+        return float(names.index(text.strip()))
+    plain = text.strip(_MARKUP_CHARS + ".!" + TRUNCATION_MARK)
+    if not names or re.fullmatch(_NUMBER, plain):
         return _number_to_class(_parse_number(plain), classes, names)
+    folded = [name.casefold() for name in names]
     longest = "|".join(re.escape(name) for name in sorted(folded, key=len, reverse=True))
-    sentences = _find_mentions(text.casefold(), re.compile(rf"(?<![\w-])(?:{longest})(?![\w-])"), known.get)
-    return _find_stated_value(
-        sentences,
-        lambda one: (
-            not re.match(rf"\s*[^\s.!,;()*_`\"'{TRUNCATION_MARK}]", one.tail)
-            and (not one.lead or _ANSWER_LEAD_PATTERN.fullmatch(one.lead) is not None)
-        ),
-    )
+    found = _find_stated_option(text.casefold(), rf"(?<![\w-])(?:{longest})(?![\w-])", ", .*")
+    return float(folded.index(found)) if found is not None and folded.count(found) == 1 else None
