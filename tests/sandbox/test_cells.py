@@ -193,7 +193,9 @@ def test_a_bad_cell_leaves_the_others(study: Ran) -> None:
     failure = study.outcome.failure
     assert failure is not None and failure.kind == "other"
     assert failure.message == "6 of 9 cells failed; the first, raising on digits: ValueError: broken"
-    assert "experiment.py" in failure.traceback and "in run(cell)" in failure.traceback
+    assert (
+        'in run\n    raise ValueError("broken")\n' in failure.traceback and 'File "experiment.py"' in failure.traceback
+    )
     assert "arm 'unset' has no hyperparameter 'other' in this trial; it has: rate" in study.line(BAD[-1]).why
     assert "SIGKILL" in study.line(BAD[1]).why and "not finite" in study.line(BAD[3]).why
 

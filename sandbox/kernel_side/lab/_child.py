@@ -43,8 +43,6 @@ class ProcessState:
     socket: socket.socket
     crash_log = 2
     """Descriptor for crash reports of the interpreter."""
-    tracebacks: tuple[Any, Any]
-    """Formatters for tracebacks of exceptions and of syntax errors."""
 
 
 class CellSetting(dict[str, Any]):
@@ -61,15 +59,6 @@ def prepare_process(crash_log: int) -> None:
     ProcessState.crash_log = crash_log
     # numpy imports this on first use, which is in every cell, since every cell is seeded
     importlib.import_module("numpy.random")
-    from IPython.core import ultratb
-
-    formats: Any = ultratb
-    try:
-        new = {"theme_name": "nocolor"}
-        ProcessState.tracebacks = formats.AutoFormattedTB(mode="Context", **new), formats.SyntaxTB(**new)
-    except TypeError:  # before IPython 9
-        old = {"color_scheme": "NoColor"}
-        ProcessState.tracebacks = formats.AutoFormattedTB(mode="Context", **old), formats.SyntaxTB(**old)
 
 
 def run_process(
@@ -163,29 +152,20 @@ def _exit(end: dict[str, Any]) -> NoReturn:
 
 
 def _describe_exception(error: BaseException) -> dict[str, Any]:
-    """Describe an exception in the same way as a Jupyter kernel."""
-    name = "LabError" if isinstance(error, LabError) else type(error).__name__
+    """Describe an exception; frames of `lab` above those of the program are left out."""
+    is_own = isinstance(error, LabError)
+    name, words = "LabError" if is_own else type(error).__name__, ""
+    trace = error.__traceback__
+    while trace is not None and os.path.dirname(trace.tb_frame.f_code.co_filename) == _LAB_FOLDER:
+        trace = trace.tb_next
     try:
-        words = str(error)
-    except Exception:
-        words = ""
-    diverged = isinstance(error, LabError) and error.diverged
-    end: dict[str, Any] = {"status": "error", "ename": name, "evalue": words[:100_000], "diverged": diverged}
-    try:
-        trace = error.__traceback__
-        while trace is not None and os.path.dirname(trace.tb_frame.f_code.co_filename) == _LAB_FOLDER:
-            trace = trace.tb_next
-        plain, of_syntax = ProcessState.tracebacks
-        if isinstance(error, SyntaxError):
-            lines = of_syntax.structured_traceback(type(error), error, traceback.extract_tb(trace))
-        elif trace is not None:
-            lines = plain.structured_traceback(type(error), error, trace, tb_offset=0)
-        else:
-            lines = [f"{name}: {words}"]
-        end["traceback"] = [str(line)[:100_000] for line in lines][:200]
+        described = traceback.TracebackException(type(error), error, trace)
+        words = str(described)
+        lines = "".join(described.format()).splitlines()
     except Exception as failure:
-        end["traceback"] = [f"(the traceback cannot be shown: {type(failure).__name__})"]
-    return end
+        lines = [f"(the traceback cannot be shown: {type(failure).__name__})"]
+    end: dict[str, Any] = {"status": "error", "ename": name, "evalue": words[:100_000]}
+    return end | {"diverged": is_own and error.diverged, "traceback": [line[:100_000] for line in lines[-200:]]}
 
 
 def _send_message(talk: socket.socket, message: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import inspect
 import json
 import mmap
 import os
@@ -29,7 +30,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -157,7 +158,7 @@ class CapturePickler(pickle.Pickler):
         if isinstance(obj, types.ModuleType):
             return id, (obj.__name__,)  # `id` stands for any function that has a name
         if isinstance(obj, os.PathLike):
-            return id, (os.fspath(obj),)
+            return id, (os.fspath(cast("os.PathLike[str]", obj)),)
         if torch is not None and isinstance(obj, torch.Tensor):
             plain: Any = obj.detach().cpu().resolve_conj().resolve_neg().contiguous()
             values = plain.flatten().view(torch.uint8).numpy() if plain.numel() else b""
@@ -193,7 +194,7 @@ class CapturePickler(pickle.Pickler):
             for name, value in sorted(vars(kind).items()):
                 if isinstance(value, types.FunctionType) or not name.startswith(("__", "_abc_")):
                     plain: Any = getattr(value, "__func__", getattr(value, "fget", value))
-                    yield None if hasattr(type(plain), "__set__") else plain
+                    yield None if inspect.isdatadescriptor(plain) else plain
 
     def _is_of_program(self, known: dict[str, Any]) -> bool:
         file = known.get("__file__")

@@ -22,7 +22,6 @@ import shutil
 import signal
 import socket
 import stat
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -53,10 +52,8 @@ def serve(number: int) -> NoReturn:
         LIBC.prctl(option, value, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kernel = socket.socket(fileno=number)
-    modules = [module for module in os.environ.pop("LAB_MODULES").split(",") if module]
-    if output := _import_ahead(modules):
-        os.write(2, f"importing {', '.join(modules)} printed: {output[:300]}".encode(errors="replace"))
-        os._exit(1)
+    for module in filter(None, os.environ.pop("LAB_MODULES").split(",")):
+        importlib.import_module(module)  # after an error, the host starts a kernel that preloads nothing
     crash_log = os.dup(2)
     faulthandler.enable(crash_log, all_threads=False)
     _child.prepare_process(crash_log)
@@ -79,28 +76,6 @@ def serve(number: int) -> NoReturn:
         kernel.sendall(json.dumps({**end, "over": not common.clean_up()}).encode() + b"\n")
 
 
-def _import_ahead(modules: list[str]) -> str:
-    """Import modules, write the names of all new ones to TMPDIR/loaded, and return their output."""
-    output: list[str] = []
-
-    def collect(text: str) -> int:
-        output.append(text)
-        return len(text)
-
-    for stream in (sys.stdout, sys.stderr):
-        stream.write = collect
-    try:
-        for name in modules:
-            importlib.import_module(name)
-    except Exception as error:
-        output.append(f"{type(error).__name__}: {error}")
-    for stream in (sys.stdout, sys.stderr):
-        del stream.write
-    with open(os.path.join(os.environ["TMPDIR"], "loaded"), "w", encoding="utf-8") as file:
-        file.write(" ".join(sorted({name.partition(".")[0] for name in sys.modules} - sys.stdlib_module_names)))
-    return "".join(output)
-
-
 class SharedProcessState:
     """State shared by the processes of all cells, which a cell could change for later cells."""
 
@@ -114,7 +89,7 @@ class SharedProcessState:
     def clean_up(self) -> bool:
         """Remove traces of a cell that the next cell could find; return False if that fails."""
         for place, kept in self._initial_files.items():
-            for name in set(os.listdir(place)) - kept - {"loaded"}:
+            for name in set(os.listdir(place)) - kept:
                 path = os.path.join(place, name)
                 if os.path.isdir(path) and not os.path.islink(path):
                     shutil.rmtree(path, ignore_errors=True)
@@ -261,7 +236,7 @@ class CellSupervisor:
 
     def _handle_child_message(self, process: ChildProcess, message: dict[str, Any]) -> None:
         self._peak = max(self._peak, _read_peak_bytes(process.pid))
-        process.end = _parse_end(message["end"])
+        process.end = dict(message["end"])
         # together with its group, since processes that notice its end may still print output
         self._signal_child(process, signal.SIGKILL)
 
@@ -306,18 +281,6 @@ def _copy_shared_value(folder: int, name: str, target: Path, limit: int) -> int:
         part.chmod(0o444)
         os.replace(part, target)
         return status.st_size
-
-
-def _parse_end(end: dict[str, Any]) -> dict[str, Any]:
-    """Validate a child's report of its end. Raises `ValueError`, `TypeError`, `AttributeError`."""
-    training: dict[str, Any] = end.get("training") or {}
-    return {
-        "status": str(end["status"]) if end.get("status") in ("ok", "error") else "error",
-        **{name: str(end.get(name, "")) for name in ("ename", "evalue")},
-        "traceback": [str(line) for line in end.get("traceback", ())],
-        "diverged": bool(end.get("diverged")),
-        "training": {name: value if value is None else int(value) for name, value in training.items()},
-    }
 
 
 def _cache_font_list(folder: Path) -> None:
