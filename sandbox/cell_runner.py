@@ -209,7 +209,7 @@ class CellRunner:
         if session.budget_message:
             return replace(execution, failure=Failure(kind="budget", message=session.budget_message))
         try:
-            notes = attribute_answers(script.folder, self.collector.labels, self.views, session)
+            notes = attribute_answers(script.folder, self.collector.labels, session)
             execution.transcript.add("stderr", "".join(f"{line}\n" for line in notes))
         except SubmissionRefused as error:
             execution = replace(execution, failure=execution.failure or failure_from_error(error))

@@ -215,8 +215,6 @@ async def serve_session(session: LlmSession, socket: Path) -> AsyncGenerator[Llm
 # class that is only mentioned ("not A", "A or B") is ignored, and so are several different numbers. Limits: hedged
 # statements such as "I doubt it is A" may be misread.
 
-MIN_AGREEMENT_EXAMPLES = 100
-"""Minimum number of labelled examples for comparing a grading model with labels."""
 _MAX_REPEATED_SHARE = 0.05
 """Maximum share of rows whose question may also belong to another row, since datasets contain equal rows."""
 _MAX_CITATION_BYTES = 32 * 2**20
@@ -229,7 +227,6 @@ class CitedAnswers(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     ids: list[list[str]]
-    agreement: dict[int, list[str]] = Field(default_factory=dict[int, list[str]])
     columns: dict[str, list[int]] = Field(default_factory=dict[str, list[int]], max_length=MAX_COLUMNS)
 
 
@@ -244,7 +241,7 @@ def write_exchange_ids(folder: Path, session: LlmSession) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def attribute_answers(folder: Path, labels: Path, views: Path, session: LlmSession) -> list[str]:
+def attribute_answers(folder: Path, labels: Path, session: LlmSession) -> list[str]:
     """Turn cited answers into predictions, mark submissions that cite none, and return notes for the log.
 
     Raises `SubmissionRefused`.
@@ -253,8 +250,8 @@ def attribute_answers(folder: Path, labels: Path, views: Path, session: LlmSessi
     listed = read_index(folder, SUBMISSION_INDEX)
     made: list[Submission] = []
     for submission in listed:
-        if submission.kind in ("answers", "judged"):
-            submission, words = _attribute_submission(folder, submission, labels, views, session)
+        if submission.kind == "answers":
+            submission, words = _attribute_submission(folder, submission, labels, session)
             notes += words
         elif session.answer_counts:
             submission = submission.model_copy(update={"grade": "unattributed"})
@@ -265,7 +262,7 @@ def attribute_answers(folder: Path, labels: Path, views: Path, session: LlmSessi
 
 
 def _attribute_submission(
-    folder: Path, submission: Submission, labels: Path, views: Path, session: LlmSession
+    folder: Path, submission: Submission, labels: Path, session: LlmSession
 ) -> tuple[Submission, list[str]]:
     with (
         raise_read_errors_as(f"{submission.description} is not what lab.submit writes", SubmissionRefused),
@@ -276,7 +273,7 @@ def _attribute_submission(
     if len(cited.ids) != len(truth):
         raise SubmissionRefused(f"{submission.description}: cites answers for {len(cited.ids)} rows, not {len(truth)}")
     read = build_answer_parser(submission.read, classes, read_columns(labels, submission.dataset, submission.split)[0])
-    answers = _find_cited_exchanges(submission, [*cited.ids, *cited.agreement.values()], session)
+    answers = _find_cited_exchanges(submission, cited.ids, session)
     digests = [{draw.id.partition("-")[0] for draw in draws} for draws in answers]
     asked = Counter(question for one in digests for question in one)
     repeated = sum(any(asked[question] > 1 for question in one) for one in digests)
@@ -285,28 +282,19 @@ def _attribute_submission(
     notes: list[str] = []
     if grade is not None:
         notes.append("many rows cite answers to the same question, so its values are graded unattributed")
-    if submission.kind == "answers":
-        values, unread = _predict_rows(rows, truth, classes, submission)
-        arrays: dict[str, Any] = {COLUMN_PREFIX + name: np.array(column) for name, column in cited.columns.items()}
-        arrays["predictions"] = values
-        kind, effect = "predictions", "count as wrong" if classes else "count as the mean of the others"
-    else:
-        grades = [_mean_of_draws(draws) for draws in rows]
-        unread, of_rows = grades.count(None), np.array([one for one in grades[: len(truth)] if one is not None])
-        if not len(of_rows):
-            raise SubmissionRefused(f"{submission.description}: no answer could be parsed as {submission.read!r}")
-        agreement = _compute_agreement(submission, cited, grades[len(truth) :], views, classes)
-        arrays = {"judged": of_rows, "agreement": np.array([agreement])}
-        kind, grade, effect = "judged", grade or "judged", "are left out"
+    values, unread = _predict_rows(rows, truth, classes, submission)
     if unread:
-        why = f"{unread} of {len(rows)} rows have no answer that can be parsed as {submission.read!r}"
-        notes.append(f"{why}; they {effect}")
+        effect = "count as wrong" if classes else "count as the mean of the others"
+        notes.append(
+            f"{unread} of {len(rows)} rows have no answer that can be parsed as {submission.read!r}; they {effect}"
+        )
+    arrays = {COLUMN_PREFIX + name: np.array(column) for name, column in cited.columns.items()}
     packed = BytesIO()
-    np.savez(packed, allow_pickle=False, **arrays)
+    np.savez(packed, allow_pickle=False, predictions=values, **arrays)
     name = f"{Path(submission.file).stem}.npz"
     write_file(folder, f"submissions/{name}", packed.getvalue())
     remove_path(folder, f"submissions/{submission.file}")
-    made = submission.model_copy(update={"kind": kind, "unread": unread, "file": name, "grade": grade})
+    made = submission.model_copy(update={"kind": "predictions", "unread": unread, "file": name, "grade": grade})
     return made, [f"{submission.description}: {note}" for note in notes]
 
 
@@ -356,27 +344,6 @@ def _predict_rows(
     wrong = [(int(label) + 1) % classes for label in truth]
     chosen = [int(vote[0][0]) if vote else other for vote, other in zip(votes, wrong, strict=True)]
     return np.array(chosen), votes.count([])
-
-
-def _compute_agreement(
-    submission: Submission, cited: CitedAnswers, given: Sequence[float | None], views: Path, classes: int
-) -> float:
-    """Return the agreement of a model's grades with labels: the share of equal classes, or the correlation of numbers.
-
-    Raises `SubmissionRefused` if there are too few grades or they cannot be parsed.
-    """
-    with np.load(views / f"{submission.dataset}.npz", allow_pickle=False) as view:
-        labels: NDArray[Any] = view["dev_y"]
-    least = f"grades need their agreement with at least {MIN_AGREEMENT_EXAMPLES} dev labels"
-    if len(cited.agreement) < MIN_AGREEMENT_EXAMPLES or not all(0 <= row < len(labels) for row in cited.agreement):
-        raise SubmissionRefused(f"{submission.description}: {least}; this submission cites {len(cited.agreement)}")
-    true = labels[list(cited.agreement)].astype(float)
-    if classes:
-        return float(np.mean([value == label for value, label in zip(given, true, strict=True)]))
-    pairs = np.array([(value, label) for value, label in zip(given, true, strict=True) if value is not None])
-    if len(pairs) < MIN_AGREEMENT_EXAMPLES:
-        raise SubmissionRefused(f"{submission.description}: {least}; {len(pairs)} can be parsed")
-    return float(np.corrcoef(pairs.T)[0, 1]) if pairs.std(axis=0).min() > 0 else 0.0
 
 
 # --- answers of language models ---------------------------------------------------------------------------------------

@@ -382,7 +382,7 @@ class ResultCollector:
             result = with_failure(result, failure_from_error(error))
         hopeless = execution.failure is not None and execution.failure.kind == "hopeless"
         try:
-            cites = any(one.kind in ("answers", "judged") for one in read_index(folder, SUBMISSION_INDEX))
+            cites = any(one.kind == "answers" for one in read_index(folder, SUBMISSION_INDEX))
             if execution.llm_session is None and cites:
                 raise SubmissionRefused("it cites answers of language models, but it may not query any")
             if cell is not None:

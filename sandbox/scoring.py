@@ -70,8 +70,6 @@ MAX_COLUMNS = 8
 MAX_GROUPS = 1000
 """Maximum number of groups of a submitted column."""
 _SEALED_INDEX = "sealed/index.jsonl"
-AGREEMENT_SUFFIX = "_agreement"
-"""Suffix of the metric name for a grading model's agreement with labels."""
 
 
 class Submission(BaseModel):
@@ -84,17 +82,13 @@ class Submission(BaseModel):
     split: Literal["validation", "test"]
     condition: str = Field(min_length=1, max_length=200)
     step: int | None = Field(default=None, ge=-MAX_STEPS, le=MAX_STEPS)
-    kind: Literal["predictions", "probabilities", "logits", "artifact", "answers", "judged"]
-    name: str = Field(
-        default="artifact",
-        pattern=rf"^{FILE_NAME_PATTERN.pattern}$",
-        description=("name of the artifact, or of the metric for grades by a model"),
-    )
+    kind: Literal["predictions", "probabilities", "logits", "artifact", "answers"]
+    name: str = Field(default="artifact", pattern=rf"^{FILE_NAME_PATTERN.pattern}$", description="name of the artifact")
     read: str = Field(default="", max_length=100, description="how answers are parsed (`sandbox.llm_gateway`)")
     unread: int = Field(default=0, ge=0, description="number of rows without a parsable answer")
     packed: bool = Field(default=False, description="whether the artifact is a folder packed into an archive")
     grade: EvidenceGrade | None = None
-    """Set by the host when sealing or when answers are cited; code can only lower it, to `judged` or `unattributed`."""
+    """Set by the host when sealing or when answers are cited; code can only lower it, to `unattributed`."""
 
     @field_validator("condition")
     @classmethod
@@ -167,7 +161,7 @@ def _check_total_size(submissions: Iterable[Submission], labels: Path) -> None:
     sizes: dict[tuple[str, str], int] = {}
     total = 0
     for submission in submissions:
-        if submission.kind in ("artifact", "judged"):
+        if submission.kind == "artifact":
             continue
         if (place := (submission.dataset, submission.split)) not in sizes:
             truth, classes = read_truth_labels(labels, submission)
@@ -249,11 +243,11 @@ def read_values(
 
 def read_submitted(folder: Path, grade: EvidenceGrade) -> list[Submission]:
     """Return an attempt's submissions with the grades of their values. Raises `SubmissionRefused`."""
-    of_kind: dict[str, EvidenceGrade] = {"artifact": "evaluated" if grade == "scored" else grade, "judged": "judged"}
+    of_artifacts: EvidenceGrade = "evaluated" if grade == "scored" else grade
     found: list[Submission] = []
     for one in read_index(folder, SUBMISSION_INDEX):
-        own = one.grade if one.grade in ("judged", "unattributed") else of_kind.get(one.kind, grade)
-        found.append(one.model_copy(update={"grade": own}))
+        own = of_artifacts if one.kind == "artifact" else grade
+        found.append(one.model_copy(update={"grade": "unattributed" if one.grade == "unattributed" else own}))
     return found
 
 
@@ -313,8 +307,6 @@ def seal_test_predictions(folder: Path, labels: Path, *, grade: EvidenceGrade = 
     for submission in tests:
         if submission.kind == "artifact":
             open_regular(folder, f"submissions/{submission.file}", MAX_HASHED_BYTES).close()
-        elif submission.kind == "judged":
-            call_limited(_read_judged, folder, "submissions", submission, subject=submission.description)
         else:
             call_limited(_check_values, folder, submission, labels, subject=submission.description)
     make_folder(folder, "sealed")
@@ -347,7 +339,7 @@ def iterate_sealed_predictions(
     """
     groups = _index_submissions((folder, *cells), _SEALED_INDEX)
     for submission in read_sealed(folder, expected):
-        if submission.kind not in ("artifact", "judged") and submission.step is None:
+        if submission.kind != "artifact" and submission.step is None:
             group = groups[submission.dataset, submission.split, submission.step]
             yield submission, *_read_scoring_inputs(folder, "sealed", submission, group, labels)
 
@@ -360,7 +352,7 @@ def _index_submissions(folders: Iterable[Path], index: str) -> _SubmissionIndex:
     found: dict[tuple[str, str, int | None], dict[str, tuple[Path, Submission]]] = {}
     for folder in dict.fromkeys(folders):
         for one in read_index(folder, index):
-            if one.kind not in ("artifact", "judged"):
+            if one.kind != "artifact":
                 found.setdefault((one.dataset, one.split, one.step), {})[one.condition] = folder, one
     return found
 
@@ -421,11 +413,6 @@ def _score_all(
     for submission in submissions:
         if submission.kind == "artifact":
             continue
-        if submission.kind == "judged":
-            judged = call_limited(_read_judged, folder, place, submission, subject=submission.description)
-            for name, value in zip((submission.name, submission.name + AGREEMENT_SUFFIX), judged, strict=True):
-                measurements.append(submission.to_measurement(name, value, seed=seed))
-            continue
         group = groups[submission.dataset, submission.split, submission.step]
         names = list_compared_conditions(formulas, submission.condition) & group.keys()
         arguments = folder, place, submission, {name: group[name] for name in names}, labels
@@ -442,19 +429,6 @@ def _score_all(
             depends = name in of_columns and one.grade == "scored"
             measurements.append(one.model_copy(update={"grade": "computed"}) if depends else one)
     return tuple(measurements)
-
-
-def _read_judged(folder: Path, place: str, submission: Submission) -> tuple[float, float]:
-    """Return a grading model's mean grade and its agreement with dev labels. Raises `SubmissionRefused`."""
-    with (
-        raise_read_errors_as(f"{submission.description} has no valid grades", SubmissionRefused),
-        open_regular(folder, f"{place}/{submission.file}", MAX_FILE_BYTES) as file,
-        np.load(file, allow_pickle=False) as archive,
-    ):
-        value, agreement = float(archive["judged"].mean()), float(archive["agreement"][0])
-    if not abs(value) <= MAX_ABSOLUTE_VALUE:
-        raise SubmissionRefused(f"{submission.description}: its {submission.name} is not finite")
-    return value, agreement
 
 
 def compute_chance_level(labels: Path, metric: str) -> dict[str, float]:

@@ -560,7 +560,7 @@ MAX_ABSOLUTE_VALUE = 1e100
 """Largest allowed magnitude of a value: sums of squares of such values are still finite."""
 
 Split = Literal["train", "dev", "validation", "test"]
-EvidenceGrade = Literal["scored", "evaluated", "computed", "judged", "unattributed", "logged"]
+EvidenceGrade = Literal["scored", "evaluated", "computed", "unattributed", "logged"]
 
 MAX_STEPS = 2**53
 """Largest step number that a float on an axis represents exactly."""
