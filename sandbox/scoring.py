@@ -47,7 +47,6 @@ from labwright.sandbox.metrics import (
     build_measures,
     compute_scores,
     find_column_metrics,
-    list_compared_conditions,
     read_declared_columns,
     read_formulas,
 )
@@ -252,23 +251,15 @@ def read_submitted(folder: Path, grade: EvidenceGrade) -> list[Submission]:
 
 
 def score_submissions(
-    folder: Path,
-    labels: Path,
-    *,
-    split: Split,
-    seed: int,
-    grade: EvidenceGrade = "computed",
-    cells: Iterable[Path] = (),
+    folder: Path, labels: Path, *, split: Split, seed: int, grade: EvidenceGrade = "computed"
 ) -> tuple[Measurement, ...]:
     """Compute every metric of every submission for `split`, with and without a step. Raises `SubmissionRefused`.
 
-    Metrics that compare conditions also read the submissions in `cells`, the folders of a node's cells. Artifacts are
-    skipped: a frozen scorer evaluates them (`sandbox.scorers`).
+    Artifacts are skipped: a frozen scorer evaluates them (`sandbox.scorers`).
     """
     chosen = [submission for submission in read_submitted(folder, grade) if submission.split == split]
     _check_total_size(chosen, labels)
-    groups = _index_submissions((folder, *cells), SUBMISSION_INDEX)
-    return _score_all(folder, "submissions", chosen, groups, labels=labels, seed=seed)
+    return _score_all(folder, "submissions", chosen, labels=labels, seed=seed)
 
 
 class SubmittedPredictions(NamedTuple):
@@ -319,68 +310,41 @@ def seal_test_predictions(folder: Path, labels: Path, *, grade: EvidenceGrade = 
 
 
 def score_sealed(
-    folder: Path, labels: Path, *, seed: int, expected: Mapping[str, str] | None = None, cells: Iterable[Path] = ()
+    folder: Path, labels: Path, *, seed: int, expected: Mapping[str, str] | None = None
 ) -> tuple[Measurement, ...]:
     """Score the sealed test predictions in a folder. Raises `SubmissionRefused`.
 
-    `expected` contains the recorded sha256 of its sealed files (`ExecutionResult.sealed`); for `cells` see
-    `score_submissions`.
+    `expected` contains the recorded sha256 of its sealed files (`ExecutionResult.sealed`).
     """
-    groups = _index_submissions((folder, *cells), _SEALED_INDEX)
-    return _score_all(folder, "sealed", read_sealed(folder, expected), groups, labels=labels, seed=seed)
+    return _score_all(folder, "sealed", read_sealed(folder, expected), labels=labels, seed=seed)
 
 
 def iterate_sealed_predictions(
-    folder: Path, labels: Path, *, expected: Mapping[str, str] | None = None, cells: Iterable[Path] = ()
+    folder: Path, labels: Path, *, expected: Mapping[str, str] | None = None
 ) -> Iterator[tuple[Submission, Array, Array, dict[str, Measure]]]:
     """Yield submission, values, truth and formula measures for every final prediction that `score_sealed` scores.
 
     The order is that of submission. Raises `SubmissionRefused`.
     """
-    groups = _index_submissions((folder, *cells), _SEALED_INDEX)
     for submission in read_sealed(folder, expected):
         if submission.kind != "artifact" and submission.step is None:
-            group = groups[submission.dataset, submission.split, submission.step]
-            yield submission, *_read_scoring_inputs(folder, "sealed", submission, group, labels)
-
-
-_SubmissionIndex = Mapping[tuple[str, str, int | None], Mapping[str, tuple[Path, Submission]]]
-"""Dataset, split and step -> condition -> the submission, and its folder."""
-
-
-def _index_submissions(folders: Iterable[Path], index: str) -> _SubmissionIndex:
-    found: dict[tuple[str, str, int | None], dict[str, tuple[Path, Submission]]] = {}
-    for folder in dict.fromkeys(folders):
-        for one in read_index(folder, index):
-            if one.kind != "artifact":
-                found.setdefault((one.dataset, one.split, one.step), {})[one.condition] = folder, one
-    return found
+            yield submission, *_read_scoring_inputs(folder, "sealed", submission, labels)
 
 
 def _read_scoring_inputs(
-    folder: Path, place: str, submission: Submission, group: Mapping[str, tuple[Path, Submission]], labels: Path
+    folder: Path, place: str, submission: Submission, labels: Path
 ) -> tuple[Array, Array, dict[str, Measure]]:
-    """Return values, truth, and measures of the run's formulas by name; `group` has the predictions of all conditions
-    for the same examples. Raises `SubmissionRefused`."""
+    """Return values, truth, and measures of the run's formulas by name. Raises `SubmissionRefused`."""
     values, truth, submitted = read_values(folder, place, submission, labels)
     if not (formulas := read_formulas(labels)):
         return values, truth, {}
-
-    def others(condition: str) -> Array | None:
-        if (found := group.get(condition)) is None:
-            return None
-        values, labels_of_split, _ = read_values(found[0], place, found[1], labels)
-        return FormulaInputs(found[1].kind, values, labels_of_split).predicted_values
-
     names, columns = read_columns(labels, submission.dataset, submission.split)
-    inputs = FormulaInputs(submission.kind, values, truth, names, columns, submitted, submission.condition, others)
+    inputs = FormulaInputs(submission.kind, values, truth, names, columns, submitted)
     return values, truth, build_measures(formulas, inputs)
 
 
-def _compute_submission_scores(
-    folder: Path, place: str, submission: Submission, group: Mapping[str, tuple[Path, Submission]], labels: Path
-) -> dict[str, float]:
-    values, truth, more = _read_scoring_inputs(folder, place, submission, group, labels)
+def _compute_submission_scores(folder: Path, place: str, submission: Submission, labels: Path) -> dict[str, float]:
+    values, truth, more = _read_scoring_inputs(folder, place, submission, labels)
     return compute_scores(submission.kind, values, truth, more)
 
 
@@ -401,7 +365,7 @@ def read_sealed(folder: Path, expected: Mapping[str, str] | None) -> list[Submis
 
 
 def _score_all(
-    folder: Path, place: str, submissions: Sequence[Submission], groups: _SubmissionIndex, *, labels: Path, seed: int
+    folder: Path, place: str, submissions: Sequence[Submission], *, labels: Path, seed: int
 ) -> tuple[Measurement, ...]:
     """Score submissions. Raises `SubmissionRefused`.
 
@@ -409,13 +373,11 @@ def _score_all(
     about the labels.
     """
     measurements: list[Measurement] = []
-    of_columns, formulas = find_column_metrics(labels), read_formulas(labels)
+    of_columns = find_column_metrics(labels)
     for submission in submissions:
         if submission.kind == "artifact":
             continue
-        group = groups[submission.dataset, submission.split, submission.step]
-        names = list_compared_conditions(formulas, submission.condition) & group.keys()
-        arguments = folder, place, submission, {name: group[name] for name in names}, labels
+        arguments = folder, place, submission, labels
         found = call_limited(_compute_submission_scores, *arguments, subject=submission.description)
         for name, value in found.items():
             if submission.split == "test":

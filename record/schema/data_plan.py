@@ -165,11 +165,6 @@ class MetricSpec(FrozenModel):
         """The title, otherwise the name written as words."""
         return self.title or to_words(self.name)
 
-    @property
-    def is_comparative(self) -> bool:
-        """Whether a value compares predictions of several conditions, so that no single cell has it."""
-        return self.formula.startswith("flip_rate")
-
 
 class ResourceNeeds(FrozenModel):
     """Resources that a cell of an arm needs; None: the standard resources of every experiment."""
