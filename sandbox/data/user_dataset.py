@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labwright.record.schema.data_plan import DatasetFacts
-from labwright.sandbox.data import Examples, frames, npz, tables
+from labwright.sandbox.data import Examples, frames, tables
 from labwright.sandbox.data.frames import compute_fingerprint, list_files
 from labwright.sandbox.data.preparation import iterate_slices, prepare_dataset, to_bytes
 from labwright.sandbox.data.spec import HUB_PREFIX, LIST_FIELDS, DataSpec
@@ -131,7 +131,7 @@ def _read_examples(spec: DataSpec, limit: int) -> Examples:
         return tables.examples_from_table(_load_table(spec, limit, path, kind), spec, limit)
     if kind == "npz":
         _check_size(path, limit)
-        return npz.examples_from_npz(path, spec, limit)
+        return tables.examples_from_npz(path, spec, limit)
     given = [name for name in ("target", "group", "time", "split", *LIST_FIELDS) if getattr(spec, name)]
     if given or spec.task == "regression":
         raise DatasetError(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 
-from lab._cells import measure
 from lab._data import Dataset, data
-from lab._job import LabError, get_seed, read_job, seed_everything
+from lab._job import LabError, get_seed, measure, read_job, seed_everything
 from lab._launch import launch
 from lab._llm import llm
 from lab._record import log, result, save

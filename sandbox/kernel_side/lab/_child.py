@@ -25,7 +25,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from lab import _cells, _job, _training
+from lab import _job, _training
 from lab._job import JobFile, LabError, seed_all
 from lab._walls import LIBC, close_all_but
 
@@ -123,7 +123,7 @@ def _run_program(current: JobFile) -> None:
         if error.code not in (None, 0, ""):
             raise
     if (cell := current.cell) is not None:
-        measured = _cells.get_registered()(replace(cell, setting=CellSetting(cell.setting)))
+        measured = _job.get_registered()(replace(cell, setting=CellSetting(cell.setting)))
         if inspect.iscoroutine(measured):  # from an `async def`
             importlib.import_module("asyncio").run(measured)
 

@@ -11,8 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lab._cells import add_cell_name
-from lab._job import BuildState, LabError, require_experiment
+from lab._job import BuildState, LabError, add_cell_name, require_experiment
 from lab._record import check_name, compute_quota_left, copy_content, to_path_or_array, write_atomically
 
 

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lab._cells import resolve_cell
 from lab._data import Dataset, Folder, data
-from lab._job import LabError, not_finite_error, require_experiment
+from lab._job import LabError, not_finite_error, require_experiment, resolve_cell
 from lab._llm import LabLlmAnswer
 from lab._record import (
     append_line,
