@@ -47,6 +47,7 @@ class DataSpec(BaseModel):
     )
     drop: tuple[str, ...] = Field(default=(), description="columns to leave out")
     categorical: tuple[str, ...] = Field(default=(), description="numeric columns that contain category codes")
+    literal: tuple[()] = Field(default=(), description="not used any more; older runs have recorded it, empty")
     meta: tuple[str, ...] = Field(
         default=(), description="columns that metrics may group by, hidden from experiment code"
     )
@@ -171,6 +172,6 @@ def _describe_error(error: ValidationError, fields: Mapping[str, Any]) -> str:
     if first["type"] == "value_error":
         return str(first["msg"]).removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        known = ", ".join(option for option in DataSpec.model_fields if option not in ("name", "sha256"))
+        known = ", ".join(option for option in DataSpec.model_fields if option not in ("name", "literal", "sha256"))
         return f"data {name!r}: unknown option {key!r}; the options are {known}"
     return f"data {name!r}: {key}={first['input']!r} is invalid: {first['msg'].lower()}"
