@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import threading
 import types
@@ -12,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lab import _zygote
+from lab._job import JobFile
 from lab._shared import compute_fingerprint
 
 from labwright.record.schema.nodes import Cell
@@ -181,3 +184,33 @@ async def test_no_cell_is_given_what_was_built_for_another_level(
     assert outcome.failure is None, outcome.failure
     assert [one.value for one in outcome.measurements if one.name == "right"] == [1.0] * 4
     assert len({one.value for one in outcome.measurements if one.name == "builder"}) == 1, "built once for all cells"
+
+
+def test_only_plain_files_of_a_cell_become_shared_values(tmp_path: Path) -> None:
+    def publish(name: str, prepare: Callable[[Path], object]) -> list[bytes]:
+        folder, cache = tmp_path / name / "cell", tmp_path / name / "cache"
+        folder.mkdir(parents=True)
+        (cache / "shared").mkdir(parents=True)
+        prepare(folder)
+        fields: dict[str, Any] = {"seed": 0, "deadline": 0.0, "device": "cpu", "mode": "experiment", "entry": ""}
+        _zygote._publish_shared_values(  # pyright: ignore[reportPrivateUsage]
+            JobFile(folder=folder, cache=str(cache), datasets={}, checkpoint_bytes=10, **fields)
+        )
+        assert not (folder / ".shared").is_dir() or (folder / ".shared").is_symlink()
+        return [path.read_bytes() for path in (cache / "shared").iterdir()]
+
+    def fill(folder: Path) -> None:
+        folder.mkdir()
+        (folder / ("a" * 40)).write_bytes(b"value")
+        (folder / ("b" * 40)).write_bytes(b"more than ten bytes")
+        (folder / ("c" * 40)).mkdir()
+        os.mkfifo(folder / ("d" * 40))
+        (folder / ("e" * 40)).symlink_to(secret)
+        (folder / "another").write_bytes(b"name")
+
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"secret")
+    assert publish("filled", lambda folder: fill(folder / ".shared")) == [b"value"]
+    fill(tmp_path / "elsewhere")
+    assert publish("linked", lambda folder: (folder / ".shared").symlink_to(tmp_path / "elsewhere")) == []
+    assert (tmp_path / "elsewhere").is_dir() and secret.read_bytes() == b"secret"

@@ -43,6 +43,8 @@ _MAX_LINE_BYTES = 8 * 2**20
 """Size limit of a child's message in bytes."""
 _MAX_CRASH_BYTES = 2**20
 """Number of bytes kept of a child's crash report."""
+_MAX_SHARED_VALUES = 100
+"""Maximum number of shared values that are kept of one cell."""
 
 
 def serve(number: int) -> NoReturn:
@@ -261,7 +263,7 @@ def _publish_shared_values(current: JobFile) -> None:
     with suppress(OSError):
         folder = os.open(current.folder / _shared.OWN_FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         left = current.checkpoint_bytes
-        for name in filter(_shared.NAME_PATTERN.fullmatch, os.listdir(folder)):
+        for name in list(filter(_shared.NAME_PATTERN.fullmatch, os.listdir(folder)))[:_MAX_SHARED_VALUES]:
             with suppress(OSError):
                 left -= _copy_shared_value(folder, name, _shared.get_value_path(current, name), left)
         os.close(folder)
@@ -270,17 +272,20 @@ def _publish_shared_values(current: JobFile) -> None:
 
 def _copy_shared_value(folder: int, name: str, target: Path, limit: int) -> int:
     """Copy a value unless it exists, and return its size in bytes; 0 if it is not a plain file within the limit."""
-    with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder), "rb") as file:
-        status = os.fstat(file.fileno())
+    source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    try:
+        status = os.fstat(source)
         if target.exists() or not stat.S_ISREG(status.st_mode) or status.st_size > limit:
             return 0
         target.parent.mkdir(exist_ok=True)
         part = target.with_name(f".{target.name}.{os.getpid()}.part")
-        with open(part, "wb") as copy:
+        with open(source, "rb", closefd=False) as file, open(part, "wb") as copy:
             shutil.copyfileobj(file, copy, 2**20)
         part.chmod(0o444)
         os.replace(part, target)
         return status.st_size
+    finally:
+        os.close(source)
 
 
 def _cache_font_list(folder: Path) -> None:
