@@ -109,12 +109,7 @@ def _check_values(state: RunState, attempt: Attempt, *, trial: bool) -> Iterator
         if line.outcome in ("measured", "taken over") and line.id in state.cells
     ]
     made = {str(value) for run in runs for value in run.measurements}
-    several = {
-        metric.name
-        for metric in (state.search.data_plan.metrics if state.search.data_plan else ())
-        if metric.is_comparative
-    }
-    has = {str(value) for value in attempt.measurements if value.name not in several or str(value) in made}
+    has = {str(value) for value in attempt.measurements}
     lost = made - has if attempt.failure is None and not trial else set[str]()
     for what, values in (("that no cell measured", has - made), ("missing that its cells measured", lost)):
         if values:
@@ -366,11 +361,11 @@ def _rescore(
     folder: RunFolder, node: Node, results: Sequence[ResultFolder], *, grade: EvidenceGrade, tests: bool
 ) -> set[str]:
     """Compute every value from the predictions of an attempt's cells. Raises `SandboxError`, `OSError`."""
-    places, labels, found = [place for place, _ in results], folder.labels, list[Measurement]()
+    labels, found = folder.labels, list[Measurement]()
     for place, result in results:
-        found += score_submissions(place, labels, split="validation", seed=node.seed, grade=grade, cells=places)
+        found += score_submissions(place, labels, split="validation", seed=node.seed, grade=grade)
         if tests:
-            found += score_sealed(place, labels, seed=node.seed, expected=result.sealed, cells=places)
+            found += score_sealed(place, labels, seed=node.seed, expected=result.sealed)
     return {str(one) for one in found}
 
 

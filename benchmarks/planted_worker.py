@@ -14,7 +14,7 @@ import sys
 import traceback
 import types
 
-from lab import _cells, _job
+from lab import _job
 
 PRELOADED_MODULES = (
     "numpy",
@@ -47,7 +47,7 @@ def run_program(folder: str, status_fd: int) -> None:
             exec(compile(file.read(), entry, "exec"), main.__dict__)
         cell = _job.read_job().cell
         if cell is not None:
-            _cells.get_registered()(cell)
+            _job.get_registered()(cell)
     except SystemExit as error:
         found["error"] = f"exit {error.code}" if error.code else ""
     except BaseException:  # noqa: BLE001  whatever a planted program raises is its failure

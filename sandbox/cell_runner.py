@@ -36,7 +36,7 @@ from labwright.sandbox import monitor
 from labwright.sandbox.cell_scheduler import CellOrder, RunningCell
 from labwright.sandbox.gpus import GpuLease, GpuLeases
 from labwright.sandbox.isolation.bubblewrap import KernelConfig, KernelStartOptions
-from labwright.sandbox.isolation.processes import ResourceLimits, compute_limits, count_oom_kills
+from labwright.sandbox.isolation.processes import ResourceLimits, compute_limits
 from labwright.sandbox.job import (
     CellEnded,
     CellResult,
@@ -99,8 +99,8 @@ class CellRunner:
     get_packages: Callable[[], Path | None]
     """Returns the folder of the packages installed for the run."""
     subjects: LlmGateway | None = None
-    preload_fault: str = ""
-    """The reason why kernels preload nothing but `lab` any more: importing failed, printed or warned."""
+    may_preload: bool = True
+    """False once a kernel that preloads modules has not started: then kernels preload nothing but `lab`."""
 
     @property
     def slot_gb(self) -> float:
@@ -209,7 +209,7 @@ class CellRunner:
         if session.budget_message:
             return replace(execution, failure=Failure(kind="budget", message=session.budget_message))
         try:
-            notes = attribute_answers(script.folder, self.collector.labels, self.views, session)
+            notes = attribute_answers(script.folder, self.collector.labels, session)
             execution.transcript.add("stderr", "".join(f"{line}\n" for line in notes))
         except SubmissionRefused as error:
             execution = replace(execution, failure=execution.failure or failure_from_error(error))
@@ -348,7 +348,7 @@ class KernelHost:
             await self.close()
         self._terms = terms
         self.folder.mkdir(parents=True, exist_ok=True)
-        kills, first = count_oom_kills(), not self._ended_cells
+        first = not self._ended_cells
         try:
             if not script.cell.is_script and not script.mounted:
                 script = await asyncio.to_thread(copy_view, script, script.cell.dataset)
@@ -369,7 +369,7 @@ class KernelHost:
         self._ended_cells += 1
         if execution.kernel_unusable or (script.scorers and self.runner.gpus.devices):  # a scorer needs a GPU too
             await self.close()
-        return replace(_classify_oom_kill(execution, kills), is_first_cell=first)
+        return replace(execution, is_first_cell=first)
 
     async def close(self) -> None:
         kernel, lease, self._lease = self._kernel, self._lease, GpuLease()
@@ -405,20 +405,15 @@ class KernelHost:
         return self._kernel
 
     async def _start_kernel(self, script: KernelScript) -> Kernel:
-        """Start a kernel with the imports of the program preloaded, if preloading has no side effects."""
-        runner, source, kernel = self.runner, script.job.source, None
-        if not runner.preload_fault:
-            modules = await asyncio.to_thread(choose_modules, source, runner.config.settings.python)
+        """Start a kernel with the imports of the program preloaded, if that works. Raises `ExecutorError`."""
+        runner = self.runner
+        if runner.may_preload:
+            modules = await asyncio.to_thread(choose_modules, script.job.source, runner.config.settings.python)
             try:
-                kernel = await self._create_started_kernel(script, modules)
-            except ExecutorError as error:
-                runner.preload_fault = str(error)
-        # a preloaded module would hide a file of the program with its name, and ignore a file of settings
-        own_names = {name.partition("/")[0].removesuffix(".py") for name in source}
-        if kernel is not None and own_names & {*kernel.preloaded_names, "matplotlibrc"}:
-            kernel.kill()
-            kernel = None
-        return kernel or await self._create_started_kernel(script, ("lab",))
+                return await self._create_started_kernel(script, modules)
+            except ExecutorError:
+                runner.may_preload = False
+        return await self._create_started_kernel(script, ("lab",))
 
     async def _create_started_kernel(self, script: KernelScript, modules: tuple[str, ...]) -> Kernel:
         """Create and start a kernel. Raises `ExecutorError`."""
@@ -435,17 +430,6 @@ class KernelHost:
 _MOVED_FOLDER_FAILURE = Failure(
     kind="other", message="the code renamed, replaced or removed its working folder: leave it in place"
 )
-
-
-def _classify_oom_kill(execution: KernelExecution, kills: int) -> KernelExecution:
-    """Reclassify a death by SIGKILL as a memory failure if the system's out-of-memory killer was active during the
-    cell.
-    """
-    failure = execution.failure
-    if failure is None or failure.kind != "died" or "SIGKILL" not in failure.message or count_oom_kills() <= kills:
-        return execution
-    message = "the system killed it because memory ran out: use smaller batches or models, or fewer workers"
-    return replace(execution, failure=failure.model_copy(update={"kind": "memory", "message": message}))
 
 
 # --- one execution ----------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from labwright.sandbox.cell_scheduler import CellStream, CellWorker, RunningCell
 from labwright.sandbox.gpus import GpuLeases, Slots, describe_devices, open_gpu_leases, read_cuda_visible_devices
 from labwright.sandbox.isolation.bubblewrap import KernelConfig, determine_isolation
 from labwright.sandbox.isolation.processes import compute_cell_capacity, remove_stale
-from labwright.sandbox.job import ExecutorError, Job, JobOutcome
+from labwright.sandbox.job import ExecutorError, Job
 from labwright.sandbox.llm_gateway import LlmGateway
 from labwright.sandbox.monitor import MemoryMeter
 from labwright.sandbox.output import MAX_KEPT_CHARS, LiveOutput
@@ -210,10 +210,6 @@ class LocalStream(CellStream):
                 self._live.close()
         finally:
             remove_tree(kernels, ignore_errors=True)
-
-    async def build_outcome(self) -> JobOutcome:
-        outcome = await super().build_outcome()
-        return await asyncio.to_thread(self._executor.runner.collector.add_cross_cell_values, outcome)
 
     def _open_worker(self) -> CellWorker:
         runner, number = self._executor.runner, next(self._numbers)

@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from labwright.record.untrusted_files import MAX_HASHED_BYTES, BadFile, open_regular, read_file, remove_path
+from labwright.record.untrusted_files import MAX_HASHED_BYTES, BadFile, open_regular
 from labwright.sandbox.isolation.bubblewrap import (
     KERNEL_SIDE,
     KernelConfig,
@@ -69,6 +69,7 @@ def choose_modules(source: Mapping[str, str], python: str) -> tuple[str, ...]:
         name
         for name in PRELOADED_MODULES
         if any(re.search(rf"^\s*(import|from)\b.*\b{name}\b", text, re.MULTILINE) for text in source.values())
+        and not (name == "matplotlib" and "matplotlibrc" in source)  # its settings are read by the import
     ]
     return ("lab", *(module for name in imported if name in installed for module in PRELOADED_MODULES[name]))
 
@@ -182,14 +183,6 @@ class Kernel(CodeProcess):
     # --- the process ------------------------------------------------------------------------------------------------
 
     @property
-    def preloaded_names(self) -> frozenset[str]:
-        """Names of preloaded modules, which it no longer looks for in its folder."""
-        with contextlib.suppress(OSError, BadFile):
-            names = read_file(self._scratch.tmp, "loaded", _MAX_CRASH_LOG_BYTES)
-            return frozenset(names.decode(errors="replace").split())
-        return frozenset()
-
-    @property
     def llm_socket(self) -> Path:
         """Path of the socket for queries to language models; visible to the kernel, but not writable."""
         return self._scratch.root / "llm"
@@ -208,7 +201,6 @@ class Kernel(CodeProcess):
     def clear_start_traces(self) -> None:
         """Remove traces of preloading, so that they do not appear in results."""
         with contextlib.suppress(OSError, BadFile):  # without a sandbox the code may have replaced them
-            remove_path(self._scratch.tmp, "loaded")
             os.truncate(self._scratch.crash_log, 0)
 
     # --- messages ---------------------------------------------------------------------------------------------------

@@ -13,12 +13,12 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -215,8 +215,6 @@ async def serve_session(session: LlmSession, socket: Path) -> AsyncGenerator[Llm
 # class that is only mentioned ("not A", "A or B") is ignored, and so are several different numbers. Limits: hedged
 # statements such as "I doubt it is A" may be misread.
 
-MIN_AGREEMENT_EXAMPLES = 100
-"""Minimum number of labelled examples for comparing a grading model with labels."""
 _MAX_REPEATED_SHARE = 0.05
 """Maximum share of rows whose question may also belong to another row, since datasets contain equal rows."""
 _MAX_CITATION_BYTES = 32 * 2**20
@@ -229,7 +227,6 @@ class CitedAnswers(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     ids: list[list[str]]
-    agreement: dict[int, list[str]] = Field(default_factory=dict[int, list[str]])
     columns: dict[str, list[int]] = Field(default_factory=dict[str, list[int]], max_length=MAX_COLUMNS)
 
 
@@ -244,7 +241,7 @@ def write_exchange_ids(folder: Path, session: LlmSession) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def attribute_answers(folder: Path, labels: Path, views: Path, session: LlmSession) -> list[str]:
+def attribute_answers(folder: Path, labels: Path, session: LlmSession) -> list[str]:
     """Turn cited answers into predictions, mark submissions that cite none, and return notes for the log.
 
     Raises `SubmissionRefused`.
@@ -253,8 +250,8 @@ def attribute_answers(folder: Path, labels: Path, views: Path, session: LlmSessi
     listed = read_index(folder, SUBMISSION_INDEX)
     made: list[Submission] = []
     for submission in listed:
-        if submission.kind in ("answers", "judged"):
-            submission, words = _attribute_submission(folder, submission, labels, views, session)
+        if submission.kind == "answers":
+            submission, words = _attribute_submission(folder, submission, labels, session)
             notes += words
         elif session.answer_counts:
             submission = submission.model_copy(update={"grade": "unattributed"})
@@ -265,7 +262,7 @@ def attribute_answers(folder: Path, labels: Path, views: Path, session: LlmSessi
 
 
 def _attribute_submission(
-    folder: Path, submission: Submission, labels: Path, views: Path, session: LlmSession
+    folder: Path, submission: Submission, labels: Path, session: LlmSession
 ) -> tuple[Submission, list[str]]:
     with (
         raise_read_errors_as(f"{submission.description} is not what lab.submit writes", SubmissionRefused),
@@ -276,7 +273,7 @@ def _attribute_submission(
     if len(cited.ids) != len(truth):
         raise SubmissionRefused(f"{submission.description}: cites answers for {len(cited.ids)} rows, not {len(truth)}")
     read = build_answer_parser(submission.read, classes, read_columns(labels, submission.dataset, submission.split)[0])
-    answers = _find_cited_exchanges(submission, [*cited.ids, *cited.agreement.values()], session)
+    answers = _find_cited_exchanges(submission, cited.ids, session)
     digests = [{draw.id.partition("-")[0] for draw in draws} for draws in answers]
     asked = Counter(question for one in digests for question in one)
     repeated = sum(any(asked[question] > 1 for question in one) for one in digests)
@@ -285,28 +282,19 @@ def _attribute_submission(
     notes: list[str] = []
     if grade is not None:
         notes.append("many rows cite answers to the same question, so its values are graded unattributed")
-    if submission.kind == "answers":
-        values, unread = _predict_rows(rows, truth, classes, submission)
-        arrays: dict[str, Any] = {COLUMN_PREFIX + name: np.array(column) for name, column in cited.columns.items()}
-        arrays["predictions"] = values
-        kind, effect = "predictions", "count as wrong" if classes else "count as the mean of the others"
-    else:
-        grades = [_mean_of_draws(draws) for draws in rows]
-        unread, of_rows = grades.count(None), np.array([one for one in grades[: len(truth)] if one is not None])
-        if not len(of_rows):
-            raise SubmissionRefused(f"{submission.description}: no answer could be parsed as {submission.read!r}")
-        agreement = _compute_agreement(submission, cited, grades[len(truth) :], views, classes)
-        arrays = {"judged": of_rows, "agreement": np.array([agreement])}
-        kind, grade, effect = "judged", grade or "judged", "are left out"
+    values, unread = _predict_rows(rows, truth, classes, submission)
     if unread:
-        why = f"{unread} of {len(rows)} rows have no answer that can be parsed as {submission.read!r}"
-        notes.append(f"{why}; they {effect}")
+        effect = "count as wrong" if classes else "count as the mean of the others"
+        notes.append(
+            f"{unread} of {len(rows)} rows have no answer that can be parsed as {submission.read!r}; they {effect}"
+        )
+    arrays = {COLUMN_PREFIX + name: np.array(column) for name, column in cited.columns.items()}
     packed = BytesIO()
-    np.savez(packed, allow_pickle=False, **arrays)
+    np.savez(packed, allow_pickle=False, predictions=values, **arrays)
     name = f"{Path(submission.file).stem}.npz"
     write_file(folder, f"submissions/{name}", packed.getvalue())
     remove_path(folder, f"submissions/{submission.file}")
-    made = submission.model_copy(update={"kind": kind, "unread": unread, "file": name, "grade": grade})
+    made = submission.model_copy(update={"kind": "predictions", "unread": unread, "file": name, "grade": grade})
     return made, [f"{submission.description}: {note}" for note in notes]
 
 
@@ -358,61 +346,24 @@ def _predict_rows(
     return np.array(chosen), votes.count([])
 
 
-def _compute_agreement(
-    submission: Submission, cited: CitedAnswers, given: Sequence[float | None], views: Path, classes: int
-) -> float:
-    """Return the agreement of a model's grades with labels: the share of equal classes, or the correlation of numbers.
-
-    Raises `SubmissionRefused` if there are too few grades or they cannot be parsed.
-    """
-    with np.load(views / f"{submission.dataset}.npz", allow_pickle=False) as view:
-        labels: NDArray[Any] = view["dev_y"]
-    least = f"grades need their agreement with at least {MIN_AGREEMENT_EXAMPLES} dev labels"
-    if len(cited.agreement) < MIN_AGREEMENT_EXAMPLES or not all(0 <= row < len(labels) for row in cited.agreement):
-        raise SubmissionRefused(f"{submission.description}: {least}; this submission cites {len(cited.agreement)}")
-    true = labels[list(cited.agreement)].astype(float)
-    if classes:
-        return float(np.mean([value == label for value, label in zip(given, true, strict=True)]))
-    pairs = np.array([(value, label) for value, label in zip(given, true, strict=True) if value is not None])
-    if len(pairs) < MIN_AGREEMENT_EXAMPLES:
-        raise SubmissionRefused(f"{submission.description}: {least}; {len(pairs)} can be parsed")
-    return float(np.corrcoef(pairs.T)[0, 1]) if pairs.std(axis=0).min() > 0 else 0.0
-
-
 # --- answers of language models ---------------------------------------------------------------------------------------
 
 
 TRUNCATION_MARK = "\u2026"
 """Appended to an answer that was cut off at the length limit: a number directly before it may be incomplete."""
-_NUMBER_PATTERN = re.compile(
-    r"(?<![\w.,])[-+]?(?:\d{1,3}(?:,\d{3})+(?!,?\d)(?:\.\d+)?|\d*\.?\d+)(?:[eE][-+]?\d+)?(?![\d"
-    + TRUNCATION_MARK
-    + r"]|[.,]\d)"
+_NUMBER = (
+    r"(?<![\w.,])[-+]?(?:\d{1,3}(?:,\d{3})+(?!,?\d)(?:\.\d+)?|\d*\.?\d+)(?:[eE][-+]?\d+)?"
+    rf"(?![\d{TRUNCATION_MARK}]|[.,]\d)"
 )
-_LETTER_PATTERN = re.compile(r"(?<![\w'])[A-Z](?![\w'])")
-_SENTENCE_PATTERN = re.compile(r"[^\n]+?(?:[.!?](?=\s|$)|(?=\n)|$)")
-_MARKUP_CHARS = "*_`\"'()[]{}<>$# \t"
-_ANSWER_LEAD_PATTERN = re.compile(r"(?:[A-Za-z]+,? ){1,4}is(?: an?| the)?:?|(?:[A-Za-z]+ ?){1,3}:")
+_LETTER = r"(?<![\w'])[A-Z](?![\w'])"
+_MARKUP_CHARS = "*_`\"'()[]{}<>$# \t\r\n"
+_MARKUP = f"[{re.escape(_MARKUP_CHARS)}]*"
+_LEAD = r"(?:(?:[A-Za-z]+,? ){1,4}is(?: an?| the)?:?|[A-Za-z]+(?: [A-Za-z]+){0,2} ?:)"
 """Text before an option in a sentence that states the answer."""
-_RIVAL_LEAD_PATTERN = re.compile(r".*(?:\bis(?: an?| the)?:?|:)")
-"""Text before an option in a sentence that may state a competing answer (longer lead-ins allowed)."""
-_BOXED_COMMAND = "\\boxed"
-_OPTION_END_PATTERN = re.compile(r"[*_`]*[.):](?:\s|$)")
-"""Text after the letter of an option, as in "B) dog"."""
-_WORD_LETTERS = "AI"
-"""Letters that are also English words."""
+_MAX_SENTENCE_CHARS = 1000
+"""A longer sentence states no option: the patterns take quadratic time."""
+_SENTENCE_PATTERN = re.compile(r"[^\n]+?(?:[.!?](?=\s|$)|(?=\n)|$)")
 AnswerParser = Callable[[str], float | None]
-
-
-class AnswerMention(NamedTuple):
-    """An occurrence of a class or number in a sentence."""
-
-    value: float
-    text: str
-    lead: str
-    """The part of the sentence before the mention."""
-    tail: str
-    """The part of the sentence after the mention."""
 
 
 def build_answer_parser(read: str, classes: int, names: Sequence[str]) -> AnswerParser:
@@ -447,103 +398,46 @@ def _parse_json_field(text: str, field: str, inner: AnswerParser) -> float | Non
     return None
 
 
-def _find_mentions(
-    text: str, pattern: re.Pattern[str], value: Callable[[str], float | None]
-) -> list[list[AnswerMention]]:
-    """Return the mentions in each sentence; questions are skipped."""
-    sentences = (match[0].strip() for match in _SENTENCE_PATTERN.finditer(text.replace(_BOXED_COMMAND, "")))
-    return [
-        [
-            AnswerMention(known, match[0], sentence[: match.start()].strip(_MARKUP_CHARS), sentence[match.end() :])
-            for match in pattern.finditer(sentence)
-            if (known := value(match[0])) is not None
-        ]
-        for sentence in sentences
-        if not sentence.endswith("?")
-    ]
-
-
-def _single_value(values: Iterable[float]) -> float | None:
-    distinct = set(values)
-    return distinct.pop() if len(distinct) == 1 else None
-
-
-def _find_stated_value(
-    sentences: Sequence[Sequence[AnswerMention]], is_said: Callable[[AnswerMention], bool]
-) -> float | None:
-    """Return the value that the sentences state as the answer; None if there is none, or if another value may be
-    stated as well.
+def _find_stated_option(text: str, option: str, rest: str = "") -> str | None:
+    """Return the option (a pattern) that a text states as its answer: a sentence is the option, perhaps after a short
+    lead and before a `rest`. None if there is none, or if another option may be stated as well; questions do not count.
     """
-    every = [(one, any(map(is_said, sentence))) for sentence in sentences for one in sentence]
-    if not any(said for _, said in every):
-        return None
-    return _single_value(one.value for one, said in every if not _is_word(one) and (said or _may_state_answer(one)))
-
-
-def _may_state_answer(one: AnswerMention) -> bool:
-    """Whether the sentence may state a competing answer."""
-    is_listed = one.text.isupper() and _OPTION_END_PATTERN.match(one.tail) is not None
-    return is_listed or _RIVAL_LEAD_PATTERN.fullmatch(one.lead) is not None
-
-
-def _states_answer(one: AnswerMention) -> bool:
-    """Whether a short sentence ends with the option, or consists of it."""
-    return _is_whole_sentence(one) or _ANSWER_LEAD_PATTERN.fullmatch(one.lead) is not None
-
-
-def _is_word(one: AnswerMention) -> bool:
-    """Whether the letter is a word, as in "A square" or "I think"."""
-    return one.text in _WORD_LETTERS and re.match(r" [a-z]", one.tail) is not None
-
-
-def _is_whole_sentence(one: AnswerMention) -> bool:
-    """Whether the sentence consists only of the option."""
-    return not one.lead and not one.tail.strip(_MARKUP_CHARS + ".!" + TRUNCATION_MARK)
+    plain = text.replace("\\boxed", "")
+    statement = re.compile(
+        rf"{_MARKUP}(?:{_LEAD}{_MARKUP})?({option})(?:{_MARKUP}[.!{TRUNCATION_MARK}]*{_MARKUP}|{rest or '(?!)'})"
+    )
+    rival = re.compile(rf"(?:\bis(?: an?| the)?|:){_MARKUP}({option})|({option})[.):](?=\s|$)")
+    sentences = (match[0] for match in _SENTENCE_PATTERN.finditer(plain) if len(match[0]) <= _MAX_SENTENCE_CHARS)
+    stated = {match[1] for one in sentences if not one.rstrip().endswith("?") and (match := statement.fullmatch(one))}
+    if stated:
+        stated |= {match[1] or match[2] for match in rival.finditer(plain)}
+    return stated.pop() if len(stated) == 1 else None
 
 
 def _parse_number(text: str) -> float | None:
     """Return the number stated as the answer, otherwise the only number in the text."""
-
-    def value(found: str) -> float | None:
-        number = float(found.replace(",", ""))
-        return number if abs(number) < 1e100 else None
-
     plain = text.replace("\u2212", "-")
-    sentences = _find_mentions(plain, _NUMBER_PATTERN, value)
-    stated = _find_stated_value(sentences, _states_answer)
-    return stated if stated is not None else _single_value(one.value for sentence in sentences for one in sentence)
+    if (found := _find_stated_option(plain, _NUMBER)) is None:
+        every = {match[0] for match in re.finditer(_NUMBER, plain)}
+        found = every.pop() if len(every) == 1 else "nan"
+    number = float(found.replace(",", ""))
+    return number if abs(number) < 1e100 else None
 
 
 def _number_to_class(value: float | None, classes: int, names: Sequence[str]) -> float | None:
     """Map a number to a class, by name if all class names are numbers, otherwise by index."""
     if value is None:
         return None
-    if names and all(_NUMBER_PATTERN.fullmatch(name) for name in names):
-        return _single_value(float(index) for index, name in enumerate(names) if float(name.replace(",", "")) == value)
+    if names and all(re.fullmatch(_NUMBER, name) for name in names):
+        of_value = [float(index) for index, name in enumerate(names) if float(name.replace(",", "")) == value]
+        return of_value[0] if len(of_value) == 1 else None
     return value if value == int(value) and 0 <= value < classes else None
 
 
 def _parse_letter(text: str, classes: int) -> float | None:
-    alone = text.replace(_BOXED_COMMAND, "").strip(_MARKUP_CHARS + ".:" + TRUNCATION_MARK + "\n").upper()
-    if len(alone) == 1:
-        return _letter_to_class(alone, classes)
-    sentences = _find_mentions(text, _LETTER_PATTERN, lambda found: _letter_to_class(found, classes))
-
-    def is_said(one: AnswerMention) -> bool:
-        word = _is_word(one) or (one.lead.endswith(":") and re.match(r" [a-z]", one.tail))
-        return _is_whole_sentence(one) or (not word and _ANSWER_LEAD_PATTERN.fullmatch(one.lead) is not None)
-
-    if any(is_said(one) for sentence in sentences for one in sentence):
-        return _find_stated_value(sentences, is_said)
-    first = sentences[0][0] if sentences and sentences[0] else None
-    begins = first is not None and not first.lead and text.lstrip("*_` \n").startswith(first.text)
-    if first is None or not begins or not _OPTION_END_PATTERN.match(first.tail):
-        return None
-    return _single_value(one.value for sentence in sentences for one in sentence if one is first or not _is_word(one))
-
-
-def _letter_to_class(letter: str, classes: int) -> float | None:
-    index = ord(letter) - 65
+    alone = text.replace("\\boxed", "").strip(_MARKUP_CHARS + ".:" + TRUNCATION_MARK).upper()
+    letter = alone if len(alone) == 1 else _find_stated_option(text, _LETTER, r"[)*_]*(?:[.):]\s|, | because ).*")
+    index = ord(letter or "\0") - ord("A")
     return float(index) if 0 <= index < classes else None
 
 
@@ -551,19 +445,12 @@ def _parse_label(text: str, classes: int, names: Sequence[str]) -> float | None:
     """Return the class that an answer states. Numbers are accepted if classes have no names or the answer is only a
     number.
     """
-    folded = [name.casefold() for name in names]
-    known = {name: float(number) for number, name in enumerate(folded) if folded.count(name) == 1}
-    plain = text.strip().strip(".!" + _MARKUP_CHARS + TRUNCATION_MARK).casefold()
-    if (exact := [float(number) for number, name in enumerate(names) if name == text.strip()]) or plain in known:
-        return exact[0] if exact else known[plain]
-    if not names or _NUMBER_PATTERN.fullmatch(plain):
+    if text.strip() in names:
+        return float(names.index(text.strip()))
+    plain = text.strip(_MARKUP_CHARS + ".!" + TRUNCATION_MARK)
+    if not names or re.fullmatch(_NUMBER, plain):
         return _number_to_class(_parse_number(plain), classes, names)
+    folded = [name.casefold() for name in names]
     longest = "|".join(re.escape(name) for name in sorted(folded, key=len, reverse=True))
-    sentences = _find_mentions(text.casefold(), re.compile(rf"(?<![\w-])(?:{longest})(?![\w-])"), known.get)
-    return _find_stated_value(
-        sentences,
-        lambda one: (
-            not re.match(rf"\s*[^\s.!,;()*_`\"'{TRUNCATION_MARK}]", one.tail)
-            and (not one.lead or _ANSWER_LEAD_PATTERN.fullmatch(one.lead) is not None)
-        ),
-    )
+    found = _find_stated_option(text.casefold(), rf"(?<![\w-])(?:{longest})(?![\w-])", ", .*")
+    return float(folded.index(found)) if found is not None and folded.count(found) == 1 else None

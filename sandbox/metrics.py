@@ -15,8 +15,6 @@ Metrics defined by formulas in a plan: scikit-learn metrics with arguments, metr
     worst(accuracy, by=hospital)    mean(...)    gap(...), best minus worst    within(accuracy, by=hospital, group=a)
     agreement(shortcut)        share of predictions that equal the value of a column
     accuracy_of(unmarked)      share of rows whose class in a submitted column is the true one
-    flip_rate(to=a0)           share of examples with another prediction in another condition of the same experiment:
-                               this arm at level a0, arm `to` at this level, or the condition `arm@level`
 
 A plain name means the metric of `sandbox.metrics` if there is one. Measures take counts, as in `sandbox.metrics`; for
 scikit-learn, examples are repeated according to their counts, so resampling works for every metric. Groups without a
@@ -46,7 +44,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from labwright.record.python_syntax import parse_expression
-from labwright.record.schema.data_plan import MetricSpec, SubmittedColumn, parse_arm, parse_level
+from labwright.record.schema.data_plan import MetricSpec, SubmittedColumn
 from labwright.record.untrusted_files import write_file
 
 Array = NDArray[Any]
@@ -261,7 +259,7 @@ def _compute_auc(scores: Array, positive: Array) -> Measure:
 
 
 GROUP_RULES = {"worst": {"by"}, "mean": {"by"}, "gap": {"by"}, "within": {"by", "group"}}
-SHARE_RULES = {"agreement": set[str](), "accuracy_of": set[str](), "flip_rate": {"to"}}
+SHARE_RULES = frozenset({"agreement", "accuracy_of"})
 SKLEARN_CALL_SECONDS = 3e-3
 """Approximate duration of a scikit-learn call in seconds; a pass over an example takes 4 ns (`count_passes`)."""
 _FORMULA_FILE = "formulas.json"
@@ -284,8 +282,8 @@ class MetricFormula:
     metric: str = ""
     arguments: tuple[tuple[str, Any], ...] = ()
     column: str = ""
-    other: str = ""
-    """The group of `within`, or the condition of `flip_rate`."""
+    group: str = ""
+    """The group of `within`."""
 
     @property
     def is_builtin(self) -> bool:
@@ -304,9 +302,6 @@ class FormulaInputs:
     """Columns of the dataset, as texts."""
     submitted: Mapping[str, Array] = field(default_factory=dict[str, Array])
     """Columns that the code submitted, as whole numbers."""
-    condition: str = ""
-    find_other_predictions: Callable[[str], Array | None] = lambda _: None
-    """Condition -> its predictions for the same examples, if any."""
 
     @property
     def predicted_values(self) -> Array:
@@ -327,10 +322,9 @@ def parse_formula(text: str) -> MetricFormula:
         ) from None
     name, given, named = _parse_call(tree)
     if name in SHARE_RULES:
-        if named.keys() != SHARE_RULES[name] or len(given) != (name != "flip_rate"):
-            raise FormulaError(f"{name} must be written {name}({'COLUMN' if name != 'flip_rate' else 'to=CONDITION'})")
-        column, other = (_parse_word(given[0]) if given else "", _parse_word(named["to"]) if named else "")
-        return MetricFormula(name, column=column, other=other)
+        if named or len(given) != 1:
+            raise FormulaError(f"{name} must be written {name}(COLUMN)")
+        return MetricFormula(name, column=_parse_word(given[0]))
     if name not in GROUP_RULES:
         return _parse_metric(name, given, named)
     if len(given) != 1 or named.keys() != GROUP_RULES[name]:
@@ -436,8 +430,6 @@ def build_measures(formulas: Mapping[str, str], inputs: FormulaInputs) -> dict[s
 
 
 def _build_measure(formula: MetricFormula, inputs: FormulaInputs) -> Measure | None:
-    if formula.rule == "flip_rate":
-        return _build_flip_rate(formula.other, inputs)
     if formula.column in inputs.submitted:
         column = inputs.submitted[formula.column]
         if formula.rule in SHARE_RULES:
@@ -458,7 +450,7 @@ def _build_group_measure(formula: MetricFormula, inputs: FormulaInputs, texts: A
     for group in np.unique(texts):
         rows = np.flatnonzero(texts == group)
         part = _build_plain_measure(formula, FormulaInputs(inputs.kind, inputs.values[rows], inputs.truth[rows]))
-        if part is not None and formula.other in ("", str(group)):
+        if part is not None and formula.group in ("", str(group)):
             parts.append((rows, part))
 
     def measure(counts: Array) -> Array:
@@ -513,26 +505,6 @@ def _build_sklearn_call(formula: MetricFormula, inputs: FormulaInputs) -> Callab
         return function.sign * float(value)
 
     return call
-
-
-def _build_flip_rate(to: str, inputs: FormulaInputs) -> Measure | None:
-    if inputs.truth.dtype.kind == "f":
-        return None
-    for name in _list_compared(to, inputs.condition):
-        if (other := inputs.find_other_predictions(name)) is not None:
-            return _build_mean(inputs.predicted_values != other)
-    return None
-
-
-def list_compared_conditions(formulas: Mapping[str, str], condition: str) -> set[str]:
-    """Return the conditions whose predictions the formulas may compare with those of `condition`."""
-    parsed = map(parse_formula, formulas.values())
-    wanted = (one.other for one in parsed if one.rule == "flip_rate")
-    return {name for other in wanted for name in _list_compared(other, condition)}
-
-
-def _list_compared(to: str, condition: str) -> tuple[str, ...]:
-    return to, f"{to}@{parse_level(condition)}", f"{parse_arm(condition)}@{to}"
 
 
 @lru_cache(maxsize=256)
@@ -624,9 +596,9 @@ def _check_column(formula: MetricFormula, columns: Mapping[str, Sequence[str]]) 
             f"unknown column {formula.column!r}; available: {', '.join(columns) or 'none (set meta=COLUMN)'}"
             "; a column made by the code must be declared in the plan's `columns`"
         )
-    if formula.rule == "within" and formula.other not in (columns[formula.column] or (formula.other,)):
+    if formula.rule == "within" and formula.group not in (columns[formula.column] or (formula.group,)):
         groups = ", ".join(columns[formula.column])
-        raise FormulaError(f"{formula.column!r} has no group {formula.other!r}; it has {groups}")
+        raise FormulaError(f"{formula.column!r} has no group {formula.group!r}; it has {groups}")
 
 
 def _check_submitted_use(formula: MetricFormula, column: SubmittedColumn) -> None:
@@ -634,7 +606,7 @@ def _check_submitted_use(formula: MetricFormula, column: SubmittedColumn) -> Non
     needed = "classes" if formula.rule in SHARE_RULES else "groups"
     if column.holds != needed:
         raise FormulaError(f"{formula.rule} needs a column of {needed}, but {column.name!r} holds {column.holds}")
-    if formula.rule == "within" and not formula.other.isdecimal():
+    if formula.rule == "within" and not formula.group.isdecimal():
         raise FormulaError(f"groups of the submitted column {column.name!r} are numbers: write group=0")
 
 

@@ -176,22 +176,11 @@ _CLASS_BY_EXCEPTION: dict[str, ErrorClass] = {
     **dict.fromkeys(("ImportError", "ModuleNotFoundError"), "import"),
     **dict.fromkeys(("MemoryError", "OutOfMemoryError", "_ArrayMemoryError"), "memory"),
 }
-_SHAPE_ERRORS = frozenset("ValueError RuntimeError IndexError AssertionError LabError TypeError".split())
 _MEMORY_PATTERN = re.compile(
     r"out of memory|can't allocate memory|not enough memory|unable to allocate|"
     r"cannot allocate memory|CU[A-Z]+_STATUS_ALLOC_FAILED|RESOURCE_EXHAUSTED|"
     r"(insufficient|out of) shared memory",
     re.IGNORECASE,
-)
-_SHAPE_PATTERN = re.compile(
-    r"shapes? .*(cannot be multiplied|not aligned|mismatch)|mat1 and mat2|could not broadcast|"
-    r"operands could not be broadcast|size mismatch|shape mismatch|mismatch in its core dimension|"
-    r"must match the (existing )?size|expected .*batch_size .*to match|inconsistent numbers? of samples|"
-    r"cannot reshape array|shape '.*' is invalid for input of size|inhomogeneous shape|"
-    r"array dimensions? .* must match|all (the )?input array|expected (input|\d+d)\b.*(dimension|channels|got)|"
-    r"features?, but .* is expecting|boolean index did not match|same (first dimension|size)|"
-    r"sizes? of tensors? must match|batch_size|must have shape|dimension out of range",
-    re.IGNORECASE | re.DOTALL,
 )
 
 
@@ -203,11 +192,7 @@ def classify_exception(name: str, message: str) -> ErrorClass:
     message = cut_middle(message, _MAX_MESSAGE_CHARS)
     if name in _CLASS_BY_EXCEPTION:
         return _CLASS_BY_EXCEPTION[name]
-    if _MEMORY_PATTERN.search(message):
-        return "memory"
-    if name in _SHAPE_ERRORS and _SHAPE_PATTERN.search(message):
-        return "shape"
-    return "other"
+    return "memory" if _MEMORY_PATTERN.search(message) else "other"
 
 
 def _shorten(text: str, folder: Path, limit: int = _MAX_TRACEBACK_CHARS) -> str:

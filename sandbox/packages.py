@@ -3,10 +3,9 @@ that runs share (`sandbox.content_store`).
 
 Guarantees: only wheels are used, so no code of a package runs; packages of the interpreter keep their versions.
 
-uv reads its own configuration (`UV_*`, uv.toml). Unless `UV_INDEX*` or `UV_DEFAULT_INDEX` is set, it also gets the
-indexes, folders and certificates of `pip config list`. If no index answers, uv's cache is used. Packages built against
-torch (such as torchvision) must match the interpreter's torch. If that has a label, such as 2.13.0+cpu, they come only
-from PyTorch's index for that label.
+uv reads its own configuration (`UV_*`, uv.toml), not that of pip. If no index answers, uv's cache is used. Packages
+built against torch (such as torchvision) must match the interpreter's torch. If that has a label, such as 2.13.0+cpu,
+they come only from PyTorch's index for that label.
 
 Limits: another machine may resolve different packages. Packages in a lock are not resolved again.
 
@@ -20,8 +19,6 @@ Also the fingerprint of everything else, besides code, data and seed, on which a
 
 from __future__ import annotations
 
-import ast
-import functools
 import hashlib
 import json
 import os
@@ -37,7 +34,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -104,13 +100,6 @@ def parse_requirements(words: Iterable[str], setting: str = "sandbox.packages") 
 
 TOTAL_TIMEOUT_SECONDS = 900.0
 """Total time limit for resolving and installing the packages of a run, in seconds."""
-_PIP_TO_UV_OPTIONS = {
-    "index-url": "--default-index",
-    "extra-index-url": "--index",
-    "find-links": "--find-links",
-    "cert": "--cert",
-    "trusted-host": "--allow-insecure-host",
-}
 _NO_ANSWER_PATTERN = re.compile(
     r"Request failed|Failed to (fetch|download)|error sending request|dns error|timed out|"
     r"not found in the cache|network was disabled|Connectivity is disabled|"
@@ -141,7 +130,7 @@ class Uv:
     def run(self, command: str, *arguments: str, stdin: str = "") -> str:
         """Run a command of uv and return its standard output. Raises `PackageError` or `IndexUnavailable` with its
         shortened error."""
-        words = [*command.split(), *arguments, *read_pip_options()]
+        words = [*command.split(), *arguments]
         ran = self._run(words, stdin)
         if ran.returncode and _NO_ANSWER_PATTERN.search(ran.stderr) and "Hash mismatch" not in ran.stderr:
             error: PackageError = IndexUnavailable(_summarize_error(ran.stderr))
@@ -186,29 +175,6 @@ def open_uv(python: str) -> Generator[Uv]:
     """Yield a `Uv` in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="scientist-uv-", ignore_cleanup_errors=True) as folder:
         yield Uv(python, Path(folder))
-
-
-@functools.cache
-def read_pip_options() -> list[str]:
-    """Return pip's configuration as options of uv; empty without pip or configuration, or if uv has its own."""
-    if any(name.startswith(("UV_INDEX", "UV_DEFAULT")) for name in os.environ):
-        return []
-    command = [sys.executable, "-m", "pip", "config", "list"]
-    try:
-        ran = subprocess.run(
-            command, capture_output=True, text=True, timeout=30.0, check=False, stdin=subprocess.DEVNULL
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    found: dict[str, str] = {}
-    for line in sorted(ran.stdout.splitlines(), key=lambda line: line.startswith((":env:", "install."))):
-        key, _, value = line.partition("=")
-        if (name := key.rpartition(".")[2]) in (*_PIP_TO_UV_OPTIONS, "no-index") and value:
-            found[name] = str(ast.literal_eval(value))
-    given = [(_PIP_TO_UV_OPTIONS[name], value) for name, value in found.items() if name in _PIP_TO_UV_OPTIONS]
-    options = [word for option, value in given for one in value.split() for word in (option, one)]
-    options += ["--no-index"] if found.get("no-index", "") in ("1", "true", "yes", "on") else []
-    return [*options, "--index-strategy", "unsafe-best-match"] if found.keys() - {"cert"} else []
 
 
 def _summarize_error(text: str) -> str:
@@ -366,7 +332,6 @@ def provide_packages(found: ResolvedLock, settings: SandboxSettings) -> PackageO
         except OSError as error:
             raise _unwritable_error(error) from None
     runs = inspect_interpreter(settings.python)
-    _check_needs(folder, found.requested, runs.version, runs.packages)
     size = 0 if folder is None else sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
     installed = InstalledPackages(
         sha256=lock.sha256,
@@ -427,29 +392,6 @@ def _install_lock(lock: PackageLock, store: ContentStore, settings: SandboxSetti
         raise PackageError(f"cannot install {names} from the lock with Python {version}: {error}") from None
     finally:
         remove_tree(part, ignore_errors=True)
-
-
-def _check_needs(folder: Path | None, asked: Sequence[str], version: str, installed: Mapping[str, str]) -> None:
-    """Raise `PackageError` if a required package is missing from both the folder and the interpreter or has a wrong
-    version, which means that the lock was made for another interpreter.
-    """
-    new = list(distributions(path=[str(folder)])) if folder is not None else []
-    available = {canonicalize_name(name): version for name, version in installed.items()}
-    available |= {canonicalize_name(one.metadata["Name"]): one.version for one in new}
-    needs = [("the run", word) for word in parse_requirements(asked).values()]
-    needs += [(one.metadata["Name"], word) for one in new for word in one.requires or ()]
-    python = {"python_version": ".".join(version.split(".")[:2]), "python_full_version": version}
-    for who, word in needs:
-        need = Requirement(word)
-        if need.marker is not None and not need.marker.evaluate({**python, "extra": ""}):
-            continue
-        found = available.get(canonicalize_name(need.name))
-        if found is None or not need.specifier.contains(found, prereleases=True):
-            has = f"has {found}" if found else "lacks it"
-            raise PackageError(
-                f"{who} needs {need.name}{need.specifier}, but sandbox.python {has}: "
-                "install it there, or use the interpreter for which the packages were resolved"
-            )
 
 
 def _unwritable_error(error: OSError) -> PackageError:

@@ -52,7 +52,6 @@ from labwright.sandbox.job import (
     SubmissionRefused,
 )
 from labwright.sandbox.llm_gateway import LlmSession, write_exchange_ids
-from labwright.sandbox.metrics import read_formulas
 from labwright.sandbox.output import (
     MAX_KEPT_CHARS,
     MAX_TAIL_CHARS,
@@ -382,7 +381,7 @@ class ResultCollector:
             result = with_failure(result, failure_from_error(error))
         hopeless = execution.failure is not None and execution.failure.kind == "hopeless"
         try:
-            cites = any(one.kind in ("answers", "judged") for one in read_index(folder, SUBMISSION_INDEX))
+            cites = any(one.kind == "answers" for one in read_index(folder, SUBMISSION_INDEX))
             if execution.llm_session is None and cites:
                 raise SubmissionRefused("it cites answers of language models, but it may not query any")
             if cell is not None:
@@ -407,22 +406,6 @@ class ResultCollector:
         result = result.model_copy(update=found | {"curves_sha256": measured.curves_sha256})
         message = "the script finished without submitting validation predictions (lab.submit)"
         return with_failure(result, None if measured.final else Failure(kind="no measurement", message=message))
-
-    def add_cross_cell_values(self, outcome: JobOutcome) -> JobOutcome:
-        """Return the outcome with metrics that need the predictions of several cells, or with a failure."""
-        names = {name for name, text in read_formulas(self.labels).items() if text.startswith("flip_rate")}
-        folders = [one.path for one in outcome.measured_folders] if outcome.cells else []
-        if not names or not folders or not outcome.measurements:
-            return outcome
-        seed = outcome.cells[0].cell.seed
-        try:
-            common: dict[str, Any] = {"split": "validation", "seed": seed, "grade": self.grade, "cells": folders}
-            scored = [one for folder in folders for one in score_submissions(folder, self.labels, **common)]
-        except SubmissionRefused as error:  # reading two files may reach a limit that each of them does not
-            failure = Failure(kind="other", message=f"its cells cannot be scored together: {error}")
-            return outcome.model_copy(update={"failure": outcome.failure or failure})
-        more = [one for one in scored if one.name in names and one.step is None and one not in outcome.measurements]
-        return outcome.model_copy(update={"measurements": (*outcome.measurements, *more)})
 
 
 def build_result(script: KernelScript, execution: KernelExecution) -> CellResult:

@@ -47,7 +47,6 @@ from labwright.sandbox.metrics import (
     build_measures,
     compute_scores,
     find_column_metrics,
-    list_compared_conditions,
     read_declared_columns,
     read_formulas,
 )
@@ -70,8 +69,6 @@ MAX_COLUMNS = 8
 MAX_GROUPS = 1000
 """Maximum number of groups of a submitted column."""
 _SEALED_INDEX = "sealed/index.jsonl"
-AGREEMENT_SUFFIX = "_agreement"
-"""Suffix of the metric name for a grading model's agreement with labels."""
 
 
 class Submission(BaseModel):
@@ -84,17 +81,13 @@ class Submission(BaseModel):
     split: Literal["validation", "test"]
     condition: str = Field(min_length=1, max_length=200)
     step: int | None = Field(default=None, ge=-MAX_STEPS, le=MAX_STEPS)
-    kind: Literal["predictions", "probabilities", "logits", "artifact", "answers", "judged"]
-    name: str = Field(
-        default="artifact",
-        pattern=rf"^{FILE_NAME_PATTERN.pattern}$",
-        description=("name of the artifact, or of the metric for grades by a model"),
-    )
+    kind: Literal["predictions", "probabilities", "logits", "artifact", "answers"]
+    name: str = Field(default="artifact", pattern=rf"^{FILE_NAME_PATTERN.pattern}$", description="name of the artifact")
     read: str = Field(default="", max_length=100, description="how answers are parsed (`sandbox.llm_gateway`)")
     unread: int = Field(default=0, ge=0, description="number of rows without a parsable answer")
     packed: bool = Field(default=False, description="whether the artifact is a folder packed into an archive")
     grade: EvidenceGrade | None = None
-    """Set by the host when sealing or when answers are cited; code can only lower it, to `judged` or `unattributed`."""
+    """Set by the host when sealing or when answers are cited; code can only lower it, to `unattributed`."""
 
     @field_validator("condition")
     @classmethod
@@ -167,7 +160,7 @@ def _check_total_size(submissions: Iterable[Submission], labels: Path) -> None:
     sizes: dict[tuple[str, str], int] = {}
     total = 0
     for submission in submissions:
-        if submission.kind in ("artifact", "judged"):
+        if submission.kind == "artifact":
             continue
         if (place := (submission.dataset, submission.split)) not in sizes:
             truth, classes = read_truth_labels(labels, submission)
@@ -249,32 +242,24 @@ def read_values(
 
 def read_submitted(folder: Path, grade: EvidenceGrade) -> list[Submission]:
     """Return an attempt's submissions with the grades of their values. Raises `SubmissionRefused`."""
-    of_kind: dict[str, EvidenceGrade] = {"artifact": "evaluated" if grade == "scored" else grade, "judged": "judged"}
+    of_artifacts: EvidenceGrade = "evaluated" if grade == "scored" else grade
     found: list[Submission] = []
     for one in read_index(folder, SUBMISSION_INDEX):
-        own = one.grade if one.grade in ("judged", "unattributed") else of_kind.get(one.kind, grade)
-        found.append(one.model_copy(update={"grade": own}))
+        own = of_artifacts if one.kind == "artifact" else grade
+        found.append(one.model_copy(update={"grade": "unattributed" if one.grade == "unattributed" else own}))
     return found
 
 
 def score_submissions(
-    folder: Path,
-    labels: Path,
-    *,
-    split: Split,
-    seed: int,
-    grade: EvidenceGrade = "computed",
-    cells: Iterable[Path] = (),
+    folder: Path, labels: Path, *, split: Split, seed: int, grade: EvidenceGrade = "computed"
 ) -> tuple[Measurement, ...]:
     """Compute every metric of every submission for `split`, with and without a step. Raises `SubmissionRefused`.
 
-    Metrics that compare conditions also read the submissions in `cells`, the folders of a node's cells. Artifacts are
-    skipped: a frozen scorer evaluates them (`sandbox.scorers`).
+    Artifacts are skipped: a frozen scorer evaluates them (`sandbox.scorers`).
     """
     chosen = [submission for submission in read_submitted(folder, grade) if submission.split == split]
     _check_total_size(chosen, labels)
-    groups = _index_submissions((folder, *cells), SUBMISSION_INDEX)
-    return _score_all(folder, "submissions", chosen, groups, labels=labels, seed=seed)
+    return _score_all(folder, "submissions", chosen, labels=labels, seed=seed)
 
 
 class SubmittedPredictions(NamedTuple):
@@ -313,8 +298,6 @@ def seal_test_predictions(folder: Path, labels: Path, *, grade: EvidenceGrade = 
     for submission in tests:
         if submission.kind == "artifact":
             open_regular(folder, f"submissions/{submission.file}", MAX_HASHED_BYTES).close()
-        elif submission.kind == "judged":
-            call_limited(_read_judged, folder, "submissions", submission, subject=submission.description)
         else:
             call_limited(_check_values, folder, submission, labels, subject=submission.description)
     make_folder(folder, "sealed")
@@ -327,68 +310,41 @@ def seal_test_predictions(folder: Path, labels: Path, *, grade: EvidenceGrade = 
 
 
 def score_sealed(
-    folder: Path, labels: Path, *, seed: int, expected: Mapping[str, str] | None = None, cells: Iterable[Path] = ()
+    folder: Path, labels: Path, *, seed: int, expected: Mapping[str, str] | None = None
 ) -> tuple[Measurement, ...]:
     """Score the sealed test predictions in a folder. Raises `SubmissionRefused`.
 
-    `expected` contains the recorded sha256 of its sealed files (`ExecutionResult.sealed`); for `cells` see
-    `score_submissions`.
+    `expected` contains the recorded sha256 of its sealed files (`ExecutionResult.sealed`).
     """
-    groups = _index_submissions((folder, *cells), _SEALED_INDEX)
-    return _score_all(folder, "sealed", read_sealed(folder, expected), groups, labels=labels, seed=seed)
+    return _score_all(folder, "sealed", read_sealed(folder, expected), labels=labels, seed=seed)
 
 
 def iterate_sealed_predictions(
-    folder: Path, labels: Path, *, expected: Mapping[str, str] | None = None, cells: Iterable[Path] = ()
+    folder: Path, labels: Path, *, expected: Mapping[str, str] | None = None
 ) -> Iterator[tuple[Submission, Array, Array, dict[str, Measure]]]:
     """Yield submission, values, truth and formula measures for every final prediction that `score_sealed` scores.
 
     The order is that of submission. Raises `SubmissionRefused`.
     """
-    groups = _index_submissions((folder, *cells), _SEALED_INDEX)
     for submission in read_sealed(folder, expected):
-        if submission.kind not in ("artifact", "judged") and submission.step is None:
-            group = groups[submission.dataset, submission.split, submission.step]
-            yield submission, *_read_scoring_inputs(folder, "sealed", submission, group, labels)
-
-
-_SubmissionIndex = Mapping[tuple[str, str, int | None], Mapping[str, tuple[Path, Submission]]]
-"""Dataset, split and step -> condition -> the submission, and its folder."""
-
-
-def _index_submissions(folders: Iterable[Path], index: str) -> _SubmissionIndex:
-    found: dict[tuple[str, str, int | None], dict[str, tuple[Path, Submission]]] = {}
-    for folder in dict.fromkeys(folders):
-        for one in read_index(folder, index):
-            if one.kind not in ("artifact", "judged"):
-                found.setdefault((one.dataset, one.split, one.step), {})[one.condition] = folder, one
-    return found
+        if submission.kind != "artifact" and submission.step is None:
+            yield submission, *_read_scoring_inputs(folder, "sealed", submission, labels)
 
 
 def _read_scoring_inputs(
-    folder: Path, place: str, submission: Submission, group: Mapping[str, tuple[Path, Submission]], labels: Path
+    folder: Path, place: str, submission: Submission, labels: Path
 ) -> tuple[Array, Array, dict[str, Measure]]:
-    """Return values, truth, and measures of the run's formulas by name; `group` has the predictions of all conditions
-    for the same examples. Raises `SubmissionRefused`."""
+    """Return values, truth, and measures of the run's formulas by name. Raises `SubmissionRefused`."""
     values, truth, submitted = read_values(folder, place, submission, labels)
     if not (formulas := read_formulas(labels)):
         return values, truth, {}
-
-    def others(condition: str) -> Array | None:
-        if (found := group.get(condition)) is None:
-            return None
-        values, labels_of_split, _ = read_values(found[0], place, found[1], labels)
-        return FormulaInputs(found[1].kind, values, labels_of_split).predicted_values
-
     names, columns = read_columns(labels, submission.dataset, submission.split)
-    inputs = FormulaInputs(submission.kind, values, truth, names, columns, submitted, submission.condition, others)
+    inputs = FormulaInputs(submission.kind, values, truth, names, columns, submitted)
     return values, truth, build_measures(formulas, inputs)
 
 
-def _compute_submission_scores(
-    folder: Path, place: str, submission: Submission, group: Mapping[str, tuple[Path, Submission]], labels: Path
-) -> dict[str, float]:
-    values, truth, more = _read_scoring_inputs(folder, place, submission, group, labels)
+def _compute_submission_scores(folder: Path, place: str, submission: Submission, labels: Path) -> dict[str, float]:
+    values, truth, more = _read_scoring_inputs(folder, place, submission, labels)
     return compute_scores(submission.kind, values, truth, more)
 
 
@@ -409,7 +365,7 @@ def read_sealed(folder: Path, expected: Mapping[str, str] | None) -> list[Submis
 
 
 def _score_all(
-    folder: Path, place: str, submissions: Sequence[Submission], groups: _SubmissionIndex, *, labels: Path, seed: int
+    folder: Path, place: str, submissions: Sequence[Submission], *, labels: Path, seed: int
 ) -> tuple[Measurement, ...]:
     """Score submissions. Raises `SubmissionRefused`.
 
@@ -417,18 +373,11 @@ def _score_all(
     about the labels.
     """
     measurements: list[Measurement] = []
-    of_columns, formulas = find_column_metrics(labels), read_formulas(labels)
+    of_columns = find_column_metrics(labels)
     for submission in submissions:
         if submission.kind == "artifact":
             continue
-        if submission.kind == "judged":
-            judged = call_limited(_read_judged, folder, place, submission, subject=submission.description)
-            for name, value in zip((submission.name, submission.name + AGREEMENT_SUFFIX), judged, strict=True):
-                measurements.append(submission.to_measurement(name, value, seed=seed))
-            continue
-        group = groups[submission.dataset, submission.split, submission.step]
-        names = list_compared_conditions(formulas, submission.condition) & group.keys()
-        arguments = folder, place, submission, {name: group[name] for name in names}, labels
+        arguments = folder, place, submission, labels
         found = call_limited(_compute_submission_scores, *arguments, subject=submission.description)
         for name, value in found.items():
             if submission.split == "test":
@@ -442,19 +391,6 @@ def _score_all(
             depends = name in of_columns and one.grade == "scored"
             measurements.append(one.model_copy(update={"grade": "computed"}) if depends else one)
     return tuple(measurements)
-
-
-def _read_judged(folder: Path, place: str, submission: Submission) -> tuple[float, float]:
-    """Return a grading model's mean grade and its agreement with dev labels. Raises `SubmissionRefused`."""
-    with (
-        raise_read_errors_as(f"{submission.description} has no valid grades", SubmissionRefused),
-        open_regular(folder, f"{place}/{submission.file}", MAX_FILE_BYTES) as file,
-        np.load(file, allow_pickle=False) as archive,
-    ):
-        value, agreement = float(archive["judged"].mean()), float(archive["agreement"][0])
-    if not abs(value) <= MAX_ABSOLUTE_VALUE:
-        raise SubmissionRefused(f"{submission.description}: its {submission.name} is not finite")
-    return value, agreement
 
 
 def compute_chance_level(labels: Path, metric: str) -> dict[str, float]:

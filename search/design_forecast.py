@@ -409,11 +409,9 @@ def _sort_by_cost(names: set[str], axis: str, plan: DataPlan, times: CellTimes) 
 
 
 def _is_named(plan: DataPlan, name: str) -> bool:
-    """Return whether tuning, a published anchor or a comparing metric needs a level or dataset."""
-    return (
-        name in (*plan.tuning.levels, *plan.tuning.datasets)
-        or any(name in (one.level, one.dataset) for one in plan.anchors)
-        or any(name in metric.formula for metric in plan.metrics if metric.is_comparative)
+    """Return whether tuning or a published anchor needs a level or dataset."""
+    return name in (*plan.tuning.levels, *plan.tuning.datasets) or any(
+        name in (one.level, one.dataset) for one in plan.anchors
     )
 
 

@@ -689,14 +689,6 @@ def _find_formula_faults(metric: MetricSpec, plan: DataPlan, known: Mapping[str,
             yield from faults
             if faults:
                 return
-    to = parse_formula(metric.formula).other if metric.is_comparative else ""
-    if to and metric.name in (plan.primary_metric.name, plan.tuning.metric):
-        yield (
-            f"metric {metric.name!r}: flip_rate compares conditions, so it can be neither the primary nor the "
-            "tuning metric: use another one"
-        )
-    if to and to not in (*plan.conditions, *(arm.name for arm in plan.arms), *plan.level_names):
-        yield f"metric {metric.name!r}: in flip_rate(to={to}), {to} is not a condition, arm or level of the plan"
 
 
 def _list_columns(plan: DataPlan, entry: CatalogueEntry) -> dict[str, Sequence[str]]:

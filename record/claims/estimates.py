@@ -180,7 +180,7 @@ def find_ablation_nodes(state: RunState) -> list[Node]:
     return [node for node in nodes if node.status == "good" and not node.suspect]
 
 
-GRADES_BEST_FIRST: tuple[EvidenceGrade, ...] = ("scored", "evaluated", "computed", "judged", "unattributed", "logged")
+GRADES_BEST_FIRST: tuple[EvidenceGrade, ...] = ("scored", "evaluated", "computed", "unattributed", "logged")
 
 
 class Claim(FrozenModel):

@@ -165,11 +165,6 @@ class MetricSpec(FrozenModel):
         """The title, otherwise the name written as words."""
         return self.title or to_words(self.name)
 
-    @property
-    def is_comparative(self) -> bool:
-        """Whether a value compares predictions of several conditions, so that no single cell has it."""
-        return self.formula.startswith("flip_rate")
-
 
 class ResourceNeeds(FrozenModel):
     """Resources that a cell of an arm needs; None: the standard resources of every experiment."""
@@ -560,7 +555,7 @@ MAX_ABSOLUTE_VALUE = 1e100
 """Largest allowed magnitude of a value: sums of squares of such values are still finite."""
 
 Split = Literal["train", "dev", "validation", "test"]
-EvidenceGrade = Literal["scored", "evaluated", "computed", "judged", "unattributed", "logged"]
+EvidenceGrade = Literal["scored", "evaluated", "computed", "unattributed", "logged"]
 
 MAX_STEPS = 2**53
 """Largest step number that a float on an axis represents exactly."""

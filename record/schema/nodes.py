@@ -269,10 +269,10 @@ ErrorClass = Literal[
     "budget",
     "other",
 ]
-"""`budget`: the budget for studied language models was used up; `no answer`: the model wrote nothing usable; `nothing
-left`: the model chose to report that nothing is worth trying; `hopeless`: the code was stopped because it could not
-succeed; `diverged`: a value was not finite; `suspect`: it ran, but its numbers cannot be trusted (docs/honesty.md);
-`killed`: the user ended it."""
+"""`shape`: not given any more; `budget`: the budget for studied language models was used up; `no answer`: the model
+wrote nothing usable; `nothing left`: the model chose to report that nothing is worth trying; `hopeless`: the code was
+stopped because it could not succeed; `diverged`: a value was not finite; `suspect`: it ran, but its numbers cannot be
+trusted (docs/honesty.md); `killed`: the user ended it."""
 
 
 class Failure(FrozenModel):

@@ -13,11 +13,10 @@ import importlib
 import math
 import os
 import re
-import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,6 +93,8 @@ MIN_NUMERIC_SHARE = 0.8
 """A text column with at least this share of numbers counts as a numeric column with errors."""
 DATE_PATTERN = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}(?:[ T]\d{1,2}:.*)?")
 """A date, with or without a time of day."""
+_OTHER_NOTATION_PATTERN = re.compile(r"[^\w.,]*\d{1,3}(?:[.,'\s]?\d{3})*(?:[.,]\d+)?[^\w.,]*")
+"""A number with a decimal comma, separated thousands, a sign of currency or percent."""
 SPLIT_ALIASES = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("dev", "val", "valid", "validation"), "validation"),
@@ -106,9 +107,8 @@ SPLIT_ALIASES = {
 class TableColumn:
     """A column with `numbers` (n,) float64 (NaN: missing) or with `codes` (n,) into `levels` (-1: missing).
 
-    `stray_value` is the first non-numeric value of a mostly numeric column: row (from 1) and text. `unclear_reason`
-    explains ambiguous numbers; `example` shows how one number was read. `other_kind` is the type of an unsupported
-    column.
+    `stray_value` is the first non-numeric value of a mostly numeric column, or of numbers in another notation: row
+    (from 1) and text. `other_kind` is the type of an unsupported column.
     """
 
     name: str
@@ -116,10 +116,6 @@ class TableColumn:
     codes: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     levels: tuple[str, ...] = ()
     stray_value: tuple[int, str] | None = None
-    unclear_reason: str = ""
-    example: str = ""
-    missing_words: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Words that were read as missing but may be values, such as None -> number of rows."""
     other_kind: str = ""
 
     @property
@@ -128,15 +124,12 @@ class TableColumn:
         return np.isnan(self.numbers) if self.numbers is not None else self.codes < 0
 
     def check_no_stray(self) -> None:
-        """Raise `DatasetError` if a mostly numeric column contains other strings or ambiguous numbers."""
-        where = f"column {self.name!r}"
-        if self.unclear_reason:
-            raise DatasetError(f"{where} has an ambiguous number: {self.unclear_reason}, or use drop={self.name}")
+        """Raise `DatasetError` if a mostly numeric column contains other strings, or numbers in another notation."""
         if self.stray_value is not None:
             row, value = self.stray_value
             raise DatasetError(
-                f"{where} contains the text {value[:60]!r} in row {row}, but most values are numbers: correct the "
-                f"value, clear it, or use drop={self.name}"
+                f"column {self.name!r} contains the text {value[:60]!r} in row {row}, but most values are numbers: "
+                f"write it like 1234.5, clear it, or use drop={self.name}"
             )
 
     @property
@@ -155,15 +148,14 @@ class TableColumn:
         return replace(self, numbers=None, codes=codes, levels=tuple(f"{level:.15g}" for level in levels))
 
 
-def read_column(name: str, values: Any, *, literal: bool = False) -> TableColumn:
-    """Read a pyarrow column. In a `literal` column, only empty values are missing. Raises `DatasetError` for infinite
-    numbers."""
+def read_column(name: str, values: Any) -> TableColumn:
+    """Read a pyarrow column. Raises `DatasetError` for infinite numbers."""
     types = import_pyarrow().types
     if types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     kind = values.type
     if types.is_string(kind) or types.is_large_string(kind):
-        column = _read_text_column(name, values, literal=literal)
+        column = _read_text_column(name, values)
     elif types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         numbers = values.cast(import_pyarrow().float64(), safe=False).to_numpy()
         column = TableColumn(name, numbers=np.asarray(numbers, dtype=np.float64))
@@ -175,25 +167,21 @@ def read_column(name: str, values: Any, *, literal: bool = False) -> TableColumn
     return column
 
 
-def _read_text_column(name: str, values: Any, *, literal: bool) -> TableColumn:
+def _read_text_column(name: str, values: Any) -> TableColumn:
     encoded = import_pyarrow("compute").utf8_trim_whitespace(values).combine_chunks().dictionary_encode()
     words: list[str] = encoded.dictionary.to_pylist()
-    levels = tuple(sorted(set(words).difference(("",) if literal else MISSING_VALUES)))
+    levels = tuple(sorted(set(words).difference(MISSING_VALUES)))
     ranks = {level: rank for rank, level in enumerate(levels)}
     places = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     codes = np.array([*(ranks.get(word, -1) for word in words), -1])[places]
-    counts = dict(zip(words, np.bincount(places[places >= 0], minlength=len(words)).tolist(), strict=True))
-    blanks = {word: counts[word] for word in words if word not in ranks and word.isalpha()}
     numbers = np.array([*map(_parse_number, levels), math.nan])[codes]
     strays = (codes >= 0) & np.isnan(numbers)
     if not strays.any():
         return TableColumn(name, numbers=numbers)
-    numerals = read_numerals(levels)
-    if numerals.values:
-        return TableColumn(name, numbers=np.array([*numerals.values, math.nan])[codes], example=numerals.example)
     first, share = int(np.argmax(strays)), 1 - strays.sum() / (codes >= 0).sum()
-    stray = (first + 1, levels[int(codes[first])]) if share >= MIN_NUMERIC_SHARE else None
-    return TableColumn(name, None, codes, levels, stray, numerals.unclear, missing_words=blanks)
+    is_numeric = share >= MIN_NUMERIC_SHARE or all(map(_OTHER_NOTATION_PATTERN.fullmatch, levels))
+    stray = (first + 1, levels[int(codes[first])]) if is_numeric else None
+    return TableColumn(name, None, codes, levels, stray)
 
 
 def _parse_number(word: str) -> float:
@@ -210,19 +198,12 @@ def require_complete(column: TableColumn, role: str) -> TableColumn:
     if column.other_kind:
         raise DatasetError(f"{where} is of type {column.other_kind}: use numbers or strings")
     if (gaps := column.is_missing).any():
-        if column.missing_words:
-            raise DatasetError(f"{where} contains {format_blanks(column)}: if it is a value, add literal={column.name}")
         first = int(np.argmax(gaps)) + 1
         raise DatasetError(
-            f"{where} is missing in {int(gaps.sum())} rows (the first is row {first}): fill in or remove them"
+            f"{where} is missing in {int(gaps.sum())} rows (the first is row {first}): fill in or remove them; NA, "
+            "None and the like count as missing"
         )
     return column
-
-
-def format_blanks(column: TableColumn) -> str:
-    """Format the words of a column that were read as missing, for a message."""
-    words = " and ".join(f"{word!r} in {count} rows" for word, count in sorted(column.missing_words.items()))
-    return f"{words}, which {'counts' if len(column.missing_words) == 1 else 'count'} as missing"
 
 
 def read_split_names(column: TableColumn) -> Array:
@@ -257,63 +238,6 @@ def read_times(name: str, values: Any) -> Array:
     return moments.astype(np.int64)[column.codes]
 
 
-# --- numbers in other notations ---------------------------------------------------------------------------------------
-
-_NUMBER_TEMPLATE = r"(?:[1-9][0-9]{{0,2}}(?:[{group}][0-9]{{3}})+|[0-9]+)(?:[{point}][0-9]+)?"
-_GROUP_SEPARATORS = "' \u00a0\u2009\u202f\u2019"
-_NUMBER_PATTERNS = {
-    point: re.compile(_NUMBER_TEMPLATE.format(group=group + _GROUP_SEPARATORS, point=re.escape(point)))
-    for point, group in ((".", ","), (",", "."))
-}
-"""Decimal sign -> pattern of numbers written with it."""
-
-
-class ParsedNumerals(NamedTuple):
-    """The numbers that strings represent, or why they are ambiguous; empty if the strings are not numbers."""
-
-    values: tuple[float, ...] = ()
-    example: str = ""
-    """One string and the number it was read as."""
-    unclear: str = ""
-
-
-def read_numerals(texts: Sequence[str]) -> ParsedNumerals:
-    """Parse distinct strings as numbers."""
-    split = [_strip_sign(text) for text in texts]
-    bodies = [body for body, _ in split]
-    if not bodies or len({sign for _, sign in split}) > 1:
-        return ParsedNumerals()
-    read = {
-        point: [_to_float(body, point) for body in bodies]
-        for point, way in _NUMBER_PATTERNS.items()
-        if all(way.fullmatch(re.sub("^[-+]", "", body)) for body in bodies)
-    }
-    if not read:
-        return ParsedNumerals()
-    ways = list(read.values())
-    at = next((at for at, values in enumerate(zip(*ways, strict=True)) if len(set(values)) > 1), None)
-    if at is not None:
-        one, other = (f"{way[at]:.15g}" for way in ways)
-        return ParsedNumerals(unclear=f"{texts[at]!r} may mean {one} or {other}: write one of them in all rows")
-    at = max(range(len(texts)), key=lambda at: len(texts[at]))
-    return ParsedNumerals(tuple(ways[0]), f"{texts[at]!r} as {ways[0][at]:.15g}")
-
-
-def _strip_sign(text: str) -> tuple[str, str]:
-    """Return a number without its percent or currency sign, and the sign; a minus stays in front."""
-    plain = text.strip().replace("\u2212", "-")
-    minus, plain = ("-", plain[1:].lstrip()) if plain.startswith("-") else ("", plain)
-    for end in (0, -1):
-        if len(plain) > 1 and ((plain[end] == "%" and end) or unicodedata.category(plain[end]) == "Sc"):
-            sign, body = plain[end], (plain[:-1] if end else plain[1:]).strip()
-            return minus + body, sign
-    return minus + plain, ""
-
-
-def _to_float(body: str, point: str) -> float:
-    return float(re.sub("[^-+0-9.]", "", "".join("." if sign == point else sign * (sign != ".") for sign in body)))
-
-
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
@@ -331,32 +255,14 @@ class LoadedTable:
     split_names: NDArray[Any] | None = None
     class_order: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    literal: tuple[str, ...] = ()
-    """Columns in which only empty values count as missing."""
-
-
-class ParquetTable:
-    """A Parquet file as a table whose columns are read on demand."""
-
-    def __init__(self, path: Path) -> None:
-        self.folder = path.parent
-        self._file = import_pyarrow("parquet").ParquetFile(path)
-        self.schema = self._file.schema_arrow
-        self.column_names: list[str] = list(self.schema.names)
-        self.num_rows: int = self._file.metadata.num_rows
-
-    def column(self, name: str) -> Any:
-        """Return the (n,) values of a column. Raises `DatasetError`."""
-        try:
-            return self._file.read(columns=[name]).column(0)
-        except (import_pyarrow().ArrowException, OSError) as error:
-            raise DatasetError(f"column {name!r} cannot be read: {' '.join(str(error).split())[:200]}") from None
+    is_file: bool = False
+    """Whether it is a file, not a set of the datasets library."""
 
 
 def read_table(path: Path) -> Any:
     """Read a CSV or Parquet file. Raises `DatasetError`."""
     try:
-        table = _read_csv(path) if path.suffix.lower() in CSV_SUFFIXES else ParquetTable(path)
+        table = _read_csv(path) if path.suffix.lower() in CSV_SUFFIXES else import_pyarrow("parquet").read_table(path)
         _check_column_names(table.column_names)
     except (import_pyarrow().ArrowException, UnicodeDecodeError, OSError) as error:
         message = " ".join(str(error).removeprefix("CSV parse error: ").replace("Row #", "line ").split())
@@ -482,7 +388,7 @@ def _join_splits(loaded: Any, spec: DataSpec, limit: int) -> LoadedTable:
         raise DatasetError(f"it has no split named train with labels in {target!r}: it has {format_names([*splits])}")
     parts = np.repeat(list(tables), [len(table) for table in tables.values()])
     table = import_pyarrow().concat_tables(tables.values(), promote_options="default")
-    return LoadedTable(table, parts if len(tables) > 1 else None, order, tuple(warnings), spec.literal)
+    return LoadedTable(table, parts if len(tables) > 1 else None, order, tuple(warnings))
 
 
 def _has_withheld_labels(table: Any, train: Any, target: str) -> bool:

@@ -24,7 +24,6 @@ import math
 import os
 import shutil
 import struct
-import tempfile
 import zipfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -73,43 +72,6 @@ def iterate_slices(rows: int, row_bytes: int) -> Iterator[slice]:
     """Return slices of about `PIECE_BYTES` bytes that cover the rows."""
     step = max(1, PIECE_BYTES // max(1, row_bytes))
     return (slice(start, min(rows, start + step)) for start in range(0, rows, step))
-
-
-class DiskTable:
-    """A table (n, columns) stored on disk by column; rows are read on demand."""
-
-    ndim = 2
-
-    def __init__(self, rows: int, dtype: np.dtype[Any]) -> None:
-        self._rows, self.dtype = rows, dtype
-        self._file: Any = tempfile.TemporaryFile()  # noqa: SIM115  it lives as long as the table does
-        self._count = 0
-
-    def __del__(self) -> None:
-        self._file.close()
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self._rows, self._count
-
-    def __len__(self) -> int:
-        return self._rows
-
-    def append(self, values: Array) -> None:
-        """Add a column. Raises `DatasetError` if the disk is full."""
-        try:
-            self._file.write(to_bytes(values.astype(self.dtype)))
-            self._file.flush()
-        except OSError as error:
-            raise DatasetError(f"cannot write a copy to {tempfile.gettempdir()}: {error.strerror}") from None
-        self._count += 1
-
-    def map_columns(self) -> Array:
-        """Return the columns memory-mapped, (columns, n)."""
-        return np.memmap(self._file, self.dtype, "r", shape=(self._count, self._rows))
-
-    def __getitem__(self, rows: Any) -> Array:
-        return np.ascontiguousarray(self.map_columns()[:, rows].T)
 
 
 def to_bytes(piece: Array) -> Any:
@@ -331,25 +293,12 @@ def _build_streams(examples: Examples, rows: Mapping[str, Array], digests: Mappi
     return streams
 
 
-def _standardise(examples: Examples, train: Array) -> Array | DiskTable:
+def _standardise(examples: Examples, train: Array) -> Array:
     """Return the standardised table, (n, features) float32."""
-    if isinstance(examples.x, DiskTable):
-        return _standardise_columns(examples.x, examples.numeric, train)
     x = _fill_missing(examples.x, train)
     spread = x[train].std(axis=0)
     scaled = ((x - x[train].mean(axis=0)) / np.where(spread > 0, spread, 1.0)).astype(np.float32)
     return scaled if examples.numeric is None else np.where(examples.numeric, scaled, x).astype(np.float32)
-
-
-def _standardise_columns(x: DiskTable, numeric: Array | None, train: Array) -> DiskTable:
-    """Standardise a table on disk column by column."""
-    standardised = DiskTable(len(x), np.dtype(np.float32))
-    for i, values in enumerate(x.map_columns()):
-        values = _fill_missing(np.asarray(values)[:, None], train)[:, 0]
-        if numeric is None or numeric[i]:
-            values = (values - values[train].mean()) / (values[train].std() or 1.0)
-        standardised.append(values)
-    return standardised
 
 
 def _fill_missing(x: Array, train: Array) -> Array:

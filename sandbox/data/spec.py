@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from labwright.sandbox.job import DatasetError
 
 HUB_PREFIX = "hf:"
-LIST_FIELDS = ("drop", "categorical", "literal", "meta", "meta_shown")
+LIST_FIELDS = ("drop", "categorical", "meta", "meta_shown")
 """Keys that may be given several times."""
 _SPEC_FORM = "write NAME=PATH,target=COLUMN"
 _NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
@@ -47,7 +47,7 @@ class DataSpec(BaseModel):
     )
     drop: tuple[str, ...] = Field(default=(), description="columns to leave out")
     categorical: tuple[str, ...] = Field(default=(), description="numeric columns that contain category codes")
-    literal: tuple[str, ...] = Field(default=(), description="columns in which None, NA and the like are values")
+    literal: tuple[()] = Field(default=(), description="not used any more; older runs have recorded it, empty")
     meta: tuple[str, ...] = Field(
         default=(), description="columns that metrics may group by, hidden from experiment code"
     )
@@ -172,6 +172,6 @@ def _describe_error(error: ValidationError, fields: Mapping[str, Any]) -> str:
     if first["type"] == "value_error":
         return str(first["msg"]).removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        known = ", ".join(option for option in DataSpec.model_fields if option not in ("name", "sha256"))
+        known = ", ".join(option for option in DataSpec.model_fields if option not in ("name", "literal", "sha256"))
         return f"data {name!r}: unknown option {key!r}; the options are {known}"
     return f"data {name!r}: {key}={first['input']!r} is invalid: {first['msg'].lower()}"

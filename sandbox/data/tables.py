@@ -1,4 +1,4 @@
-"""Convert a table to examples: numbers, one-hot categories and missing-value indicators; target; given splits.
+"""Convert a table, images or arrays to examples: numbers, one-hot categories, missing-value indicators; target; splits.
 
 Numbers keep their units, and missing ones are NaN: `preparation` imputes and scales them after splitting.
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import difflib
 import io
+import math
 import os
+import re
 import warnings
-from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,10 +26,8 @@ from labwright.sandbox.data import Examples
 from labwright.sandbox.data.frames import (
     SPLIT_ALIASES,
     LoadedTable,
-    ParquetTable,
     TableColumn,
     find_target,
-    format_blanks,
     format_names,
     import_pyarrow,
     list_files,
@@ -36,7 +36,7 @@ from labwright.sandbox.data.frames import (
     read_times,
     require_complete,
 )
-from labwright.sandbox.data.preparation import DiskTable
+from labwright.sandbox.data.preparation import iterate_slices
 from labwright.sandbox.data.spec import LIST_FIELDS, DataSpec
 from labwright.sandbox.job import DatasetError
 
@@ -175,10 +175,11 @@ def examples_from_folder(files: Sequence[ImageFile], root: Path) -> Examples:
     )
 
 
-def read_nested_column(table: Any, names: Sequence[str]) -> Any:
+def read_nested_column(table: Any, names: Sequence[str], *, is_file: bool) -> Any:
     """Return x if the only feature column contains images (`bytes`, `path`) or lists; None for plain columns.
 
-    Raises `DatasetError` if there are other features or the lists differ in length.
+    The table of a file (`is_file`) may come from an untrusted source, so its images must be in it. Raises
+    `DatasetError` if there are other features or the lists differ in length.
     """
     types = import_pyarrow().types
     columns = [name for name in names if types.is_nested(table.schema.field(name).type)]
@@ -190,28 +191,12 @@ def read_nested_column(table: Any, names: Sequence[str]) -> Any:
     if not (types.is_struct(column.type) and {"bytes", "path"} <= {field.name for field in column.type}):
         return _read_lists(columns[0], column)
     sources: list[tuple[str, Any]] = []
-    folder = getattr(table, "folder", None)
     for row, image in enumerate(column.to_pylist(), start=1):
-        where = f"image in row {row}"
-        if image is None or (image["bytes"] is None and not image["path"]):
-            raise DatasetError(f"{where} is missing")
+        if image is None or (image["bytes"] is None and (is_file or not image["path"])):
+            raise DatasetError(f"image in row {row} is missing: store its bytes in the table")
         content = image["bytes"]
-        source = _resolve_image_path(image["path"], folder, where) if content is None else io.BytesIO(content)
-        sources.append((where, source))
+        sources.append((f"image in row {row}", Path(image["path"]) if content is None else io.BytesIO(content)))
     return ImageArray(sources)
-
-
-def _resolve_image_path(path: str, folder: Path | None, where: str) -> Path:
-    """Return the image file that a table names. A Parquet file may come from an untrusted source, so its images
-    must be in the table's folder. Raises `DatasetError`.
-    """
-    if folder is None:  # written by the datasets library
-        return Path(path)
-    with raise_read_errors_as(f"{where} has a path that cannot be resolved", DatasetError):
-        resolved = (folder / path).resolve()
-    if not resolved.is_relative_to(folder.resolve()):
-        raise DatasetError(f"{where} is outside the table's folder ({path[:100]!r}): store its bytes in the table")
-    return resolved
 
 
 def _read_lists(name: str, column: Any) -> Array:
@@ -308,7 +293,7 @@ def _has_one_text_feature(frame: LoadedTable, features: Sequence[str]) -> bool:
     if len(features) > 1 or not (types.is_string(kind) or types.is_large_string(kind)):
         return False
     column = _read_column(frame, features[0])
-    excluded = column.stray_value is not None or column.unclear_reason or column.is_dates
+    excluded = column.stray_value is not None or column.is_dates
     return column.numbers is None and not excluded and len(column.levels) > MAX_ONE_HOT_LEVELS
 
 
@@ -330,8 +315,6 @@ def _read_windows(frame: LoadedTable, names: Sequence[str], spec: DataSpec, limi
     """
     target = names[0]
     rows = _read_features(frame, names, spec, limit)
-    if isinstance(rows.x, DiskTable):
-        raise DatasetError(f"its {len(rows.x)} rows exceed the limit for time series (sandbox.data_bytes, {limit})")
     if rows.missing:
         gap = next(iter(rows.missing))
         raise DatasetError(f"column {gap!r} of a time series must be complete: fill it in, or omit it with drop={gap}")
@@ -391,7 +374,6 @@ def add_roles(
         y=y,
         class_names=classes,
         target=target,
-        warnings=(*examples.warnings, *_list_reading_notes(column)),
         split_names=read_split_names(_read_column(frame, spec.split)) if spec.split else frame.split_names,
         groups=require_complete(_read_column(frame, spec.group), "group").as_categories().codes if spec.group else None,
         times=read_times(spec.time, frame.table.column(spec.time)) if spec.time else None,
@@ -410,25 +392,18 @@ def _column_to_texts(column: TableColumn) -> Array:
 
 
 def _read_column(frame: LoadedTable, name: str) -> TableColumn:
-    return read_column(name, frame.table.column(name), literal=name in frame.literal)
-
-
-def _list_reading_notes(column: TableColumn) -> Iterator[str]:
-    """Yield a note on how the numbers were parsed if their format was unusual."""
-    if column.example and column.numbers is not None:
-        yield f"column {column.name!r} is read as numbers: {column.example}"
+    return read_column(name, frame.table.column(name))
 
 
 # --- features -------------------------------------------------------------------------------------------------------
 
 
 def _read_features(frame: LoadedTable, names: Sequence[str], spec: DataSpec, limit: int) -> Examples:
-    if (served := read_nested_column(frame.table, names)) is not None:
+    if (served := read_nested_column(frame.table, names, is_file=frame.is_file)) is not None:
         return Examples(served, np.empty(0), warnings=frame.warnings)
     rows = frame.table.num_rows
-    on_disk = isinstance(frame.table, ParquetTable) and rows * len(names) * 8 > limit
     titles: list[str] = []
-    encoded = DiskTable(rows, np.dtype(np.float64)) if on_disk else list[Array]()
+    encoded: list[Array] = []
     measured: list[bool] = []
     missing: dict[str, int] = {}
     warnings = list(frame.warnings)
@@ -436,14 +411,10 @@ def _read_features(frame: LoadedTable, names: Sequence[str], spec: DataSpec, lim
         column = _read_column(frame, name)
         own = list(_encode_column(column, categorical=name in spec.categorical))
         titles += [title for title, _ in own]
-        for _, values in own:
-            encoded.append(values.astype(np.float64))
+        encoded += [values.astype(np.float64) for _, values in own]
         measured += [title == name for title, _ in own]
         if gaps := int(column.is_missing.sum()):
             missing[name] = gaps
-        warnings += _list_reading_notes(column)
-        if column.missing_words:
-            warnings.append(f"column {name!r} contains {format_blanks(column)}: if it is a value, add literal={name}")
         if column.is_dates:
             warnings.append(
                 f"column {name!r} contains dates, and each becomes its own category: use time={name} or drop={name}"
@@ -451,12 +422,12 @@ def _read_features(frame: LoadedTable, names: Sequence[str], spec: DataSpec, lim
         if own[0][0] == name and len(own[0][1]) > 2 and np.all(np.diff(own[0][1]) == 1.0):
             warnings.append(f"column {name!r} numbers the rows (an identifier?): omit it with drop={name}")
     size = rows * len(titles) * 8
-    if size > limit and not isinstance(encoded, DiskTable):
+    if size > limit:
         raise DatasetError(
             f"{rows} rows of {len(titles)} features take {size} bytes in memory, more than sandbox.data_bytes "
-            f"({limit}): use fewer, raise the limit, or convert the file to Parquet"
+            f"({limit}): use fewer or raise the limit"
         )
-    x = encoded if isinstance(encoded, DiskTable) else np.stack(encoded, axis=1)
+    x = np.stack(encoded, axis=1)
     return Examples(
         x, np.empty(0), names=tuple(titles), numeric=np.array(measured), missing=missing, warnings=tuple(warnings)
     )
@@ -513,3 +484,138 @@ def _read_target(
         places = np.array([order.index(level) for level in classes.levels])
         return places[classes.codes].astype(np.int64), order
     return classes.codes.astype(np.int64), classes.levels
+
+
+# --- arrays -----------------------------------------------------------------------------------------------------------
+# `x` and `y`, or `train_x`, `train_y`, ... if they define splits, are served unchanged. An NPZ archive is read into
+# memory; .npy files in a folder (images, token ids) are memory-mapped. In a folder an array may be split into shards
+# along its first axis: `train_x-000.npy`, `train_x-001.npy`, ...
+
+
+Arrays = dict[str, Any]
+
+
+class JoinedArray:
+    """Arrays concatenated along their first axis; rows are read on demand, floats as float32, integers as stored."""
+
+    def __init__(self, arrays: Sequence[Any]) -> None:
+        if len({(array.shape[1:], str(array.dtype)) for array in arrays}) > 1:
+            found = sorted({f"{array.dtype} of shape {array.shape[1:]}" for array in arrays})
+            raise DatasetError(f"its arrays contain examples of different shapes or types: {', '.join(found)}")
+        if arrays[0].dtype == np.uint8 and arrays[0].ndim == 3:  # grey images
+            arrays = [array[..., None] for array in arrays]
+        self._arrays: Sequence[Any] = arrays
+        kind: np.dtype[Any] = arrays[0].dtype
+        self.dtype = np.dtype(np.float32) if kind.kind == "f" else kind
+        self._ends = np.cumsum([len(array) for array in arrays])
+        self.shape = (int(self._ends[-1]), *arrays[0].shape[1:])
+        self.ndim = len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> Array:
+        chosen = np.arange(len(self))[rows]
+        found = np.empty((len(chosen), *self.shape[1:]), dtype=self.dtype)
+        which = np.searchsorted(self._ends, chosen, "right")
+        for i in np.unique(which):
+            array = self._arrays[int(i)]
+            found[which == i] = array[chosen[which == i] - (self._ends[i] - len(array))]
+        return found
+
+
+def examples_from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
+    """Read the examples of an archive (at most `limit` bytes unpacked) or of a folder of .npy files.
+
+    64-bit floats become 32-bit; grey images get a channel axis. Raises `DatasetError`.
+    """
+    if spec.categorical:
+        raise DatasetError("categorical= applies to tables only: arrays are served unchanged")
+    on_disk = path.is_dir()
+    given = _map_folder(path) if on_disk else _load_arrays(path, limit)
+    arrays, parts = _join_splits(
+        {name: array for name, array in given.items() if name not in spec.drop},
+        spec.target or "y",
+        JoinedArray if on_disk else np.concatenate,
+    )
+    named = spec.target or "y", spec.group, spec.time, spec.split, *spec.metric_columns
+    roles = list(dict.fromkeys(name for name in named if name))
+    others = [name for name in arrays if name not in roles]
+    feature = "x" if "x" in others else others[0] if len(others) == 1 else ""
+    if not feature or not arrays.keys() >= set(roles):
+        has = ", ".join(arrays) or "nothing"
+        raise DatasetError(
+            f"it must contain x and {' and '.join(roles)}, or train_x, train_y, ...; it contains {has} (see target=)"
+        )
+    x = arrays[feature]
+    if x.ndim == 1 and x.dtype.kind == "U":
+        x = x.astype(object)
+    elif x.ndim < 2 or x.dtype.kind not in "biuf":
+        raise DatasetError(f"{feature} must contain numbers of shape (examples, ...), not {x.dtype} of shape {x.shape}")
+    for name in roles:
+        if arrays[name].shape != x.shape[:1] or arrays[name].dtype.kind not in "biufU":
+            raise DatasetError(
+                f"{name} must contain one number or text per example of {feature} (shape {x.shape}), not "
+                f"{arrays[name].dtype} of shape {arrays[name].shape}"
+            )
+    for part in iterate_slices(len(x), math.prod(x.shape[1:]) * x.dtype.itemsize) if x.dtype.kind == "f" else ():
+        if not (fine := np.isfinite(piece := x[part])).all():
+            row = part.start + int(np.argwhere(~fine)[0][0])
+            raise DatasetError(f"{feature} contains a non-finite value in example {row + 1}: fix or remove it")
+        del piece
+    if not on_disk and x.ndim > 1:
+        image = x.dtype == np.uint8 and x.ndim in (3, 4)
+        x = x.astype(x.dtype if image else np.float32 if x.dtype.kind == "f" else np.int64, copy=False)
+    if x.dtype == np.uint8 and x.ndim == 3:
+        x = x[..., None]
+    table = import_pyarrow().table({name: arrays[name] for name in roles})
+    most = MAX_CLASSES if arrays[roles[0]].dtype.kind == "f" else max(MAX_CLASSES, len(x) // 20)
+    frame = LoadedTable(table, parts)
+    return add_roles(Examples(x, np.empty(0)), frame, spec, roles[0], max_classes=most)
+
+
+def _load_arrays(path: Path, limit: int) -> Arrays:
+    with (
+        raise_read_errors_as("numpy cannot read it as an NPZ archive of numbers and strings", DatasetError),
+        np.load(path, allow_pickle=False) as archive,
+    ):
+        size = sum(member.file_size for member in archive.zip.infolist())
+        if size > limit:
+            raise DatasetError(f"it unpacks to {size} bytes, more than sandbox.data_bytes ({limit})")
+        return {name: archive[name] for name in archive.files}
+
+
+_SHARD_PATTERN = re.compile(r"(?P<name>.+?)[-_.]\d+")
+
+
+def _map_folder(folder: Path) -> Arrays:
+    """Map the arrays of a folder by name, with shards joined."""
+    shards: dict[str, list[Array]] = defaultdict(list)
+    for file in list_files(folder, folder):
+        name = file.relative_to(folder)
+        if file.suffix.lower() != ".npy":
+            raise DatasetError(f"{name} is not a .npy file like the others: remove it from the folder")
+        with raise_read_errors_as(f"{name} cannot be mapped: it is truncated or contains objects", DatasetError):
+            array = np.load(file, mmap_mode="r", allow_pickle=False)
+        if not array.ndim or not len(array):
+            raise DatasetError(f"{name} contains no examples")
+        shard = _SHARD_PATTERN.fullmatch(file.stem)
+        shards[shard["name"] if shard else file.stem].append(array)
+    roles = {name for name, arrays in shards.items() if arrays[0].ndim == 1}
+    return {name: np.concatenate(arrays) if name in roles else JoinedArray(arrays) for name, arrays in shards.items()}
+
+
+def _join_splits(arrays: Arrays, target: str, join: Callable[[Sequence[Any]], Any]) -> tuple[Arrays, Array | None]:
+    """Join x and target of all splits, with the split of each row, if the arrays are organised by split."""
+    parts = {
+        SPLIT_ALIASES[name[:-2].lower()]: (array, arrays[f"{name[:-2]}_y"])
+        for name, array in arrays.items()
+        if name.endswith("_x") and name[:-2].lower() in SPLIT_ALIASES and f"{name[:-2]}_y" in arrays
+    }
+    if "train" not in parts:
+        return arrays, None
+    if len({x.shape[1:] for x, _ in parts.values()}) > 1 or any(len(x) != len(y) for x, y in parts.values()):
+        found = ", ".join(f"{part} {x.shape} and {y.shape}" for part, (x, y) in parts.items())
+        raise DatasetError(f"its splits contain examples of different shapes: {found}")
+    xs, ys = zip(*parts.values(), strict=True)
+    return {"x": join(xs), target: np.concatenate(ys)}, np.repeat(list(parts), [len(labels) for labels in ys])

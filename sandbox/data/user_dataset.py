@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labwright.record.schema.data_plan import DatasetFacts
-from labwright.sandbox.data import Examples, frames, npz, tables
+from labwright.sandbox.data import Examples, frames, tables
 from labwright.sandbox.data.frames import compute_fingerprint, list_files
 from labwright.sandbox.data.preparation import iterate_slices, prepare_dataset, to_bytes
 from labwright.sandbox.data.spec import HUB_PREFIX, LIST_FIELDS, DataSpec
@@ -131,7 +131,7 @@ def _read_examples(spec: DataSpec, limit: int) -> Examples:
         return tables.examples_from_table(_load_table(spec, limit, path, kind), spec, limit)
     if kind == "npz":
         _check_size(path, limit)
-        return npz.examples_from_npz(path, spec, limit)
+        return tables.examples_from_npz(path, spec, limit)
     given = [name for name in ("target", "group", "time", "split", *LIST_FIELDS) if getattr(spec, name)]
     if given or spec.task == "regression":
         raise DatasetError(
@@ -153,9 +153,8 @@ def _load_table(spec: DataSpec, limit: int, path: Path | None, kind: str) -> fra
     """Load a table file, or a set of the datasets library (saved, or without a path on the hub)."""
     if path is None or kind == "saved":
         return frames.load_library_dataset(spec, limit, saved=path)
-    if path.suffix.lower() not in frames.PARQUET_SUFFIXES:
-        _check_size(path, limit)
-    return frames.LoadedTable(frames.read_table(path), literal=spec.literal)
+    _check_size(path, limit)
+    return frames.LoadedTable(frames.read_table(path), is_file=True)
 
 
 def _detect_kind(spec: DataSpec, path: Path) -> Literal["table", "npz", "saved", "images", "folder"]:

@@ -346,20 +346,6 @@ def read_machine_memory() -> int:
     return min(sizes)
 
 
-def count_oom_kills() -> int:
-    """Return how many processes the out-of-memory killer has killed so far.
-
-    Counts this process's control group, or the whole machine if the group has no counter; 0 if unknown.
-    """
-    names = ("memory.events", "memory.oom_control")
-    counters = [path for name in names for path in _find_own_cgroup_paths("memory", name)]
-    for path in (*counters, Path("/proc/vmstat")):
-        with contextlib.suppress(OSError):
-            if match := re.search(r"^oom_kill (\d+)$", path.read_text(), re.M):
-                return int(match[1])
-    return 0
-
-
 def format_rlimits(settings: SandboxSettings) -> str:
     """Format resource limits for the kernel's bootstrap: `FSIZE=...,CORE=0`.
 

@@ -381,12 +381,9 @@ def _compute_scores(
 ) -> dict[tuple[str, str, str], NDArray[Any]]:
     by_condition: dict[tuple[str, str, str], NDArray[Any]] = {}
     for node in dict.fromkeys(node for node, _ in sorted(wanted)):
-        results = list_result_folders(state, folder, state.nodes[node])
-        places = [place for place, _ in results]
-        for place, result in results:
-            for submission, values, truth, more in iterate_sealed_predictions(
-                place, folder.labels, expected=result.sealed, cells=places
-            ):
+        for place, result in list_result_folders(state, folder, state.nodes[node]):
+            sealed = iterate_sealed_predictions(place, folder.labels, expected=result.sealed)
+            for submission, values, truth, more in sealed:
                 if submission.dataset != dataset or (node, submission.condition) not in wanted:
                     continue
                 if len(truth) != drawn.shape[1]:
@@ -440,8 +437,7 @@ async def score_node(context: RunContext, node: Node) -> None:
 def score_results(results: Sequence[ResultFolder], labels: Path, *, seed: int) -> tuple[Measurement, ...]:
     """Return the test measurements of a node from the sealed files of its cells. Raises `SubmissionRefused`,
     `RepositoryError`."""
-    places = [folder for folder, _ in results]
-    scored = [score_sealed(at, labels, seed=seed, expected=result.sealed, cells=places) for at, result in results]
+    scored = [score_sealed(at, labels, seed=seed, expected=result.sealed) for at, result in results]
     read = [read_sealed_test_values(at, result.sealed) for at, result in results]
     return tuple(value for values in (*scored, *read) for value in values)
 

@@ -72,7 +72,6 @@ GRADE_MEANINGS: dict[EvidenceGrade, str] = {
     "evaluated": "computed in a second kernel by a scorer that was frozen before the search",
     "computed": "computed by the program from submitted predictions, but the experiment's code could reach the labels, "
     "or it made a column that the metric reads",
-    "judged": "a language model's grading of what was submitted, as the program recorded it",
     "unattributed": "computed by the program from submitted predictions, on labels that the code could not see, in a "
     "cell that asked language models: that the predictions are theirs was not shown",
     "logged": "reported by the experiment's code, not recomputed",

@@ -32,7 +32,6 @@ from labwright.record.schema.data_plan import DataPlan, MetricSpec, parse_arm
 from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesis, HypothesisDecision
 from labwright.record.schema.paper import AddendumEstimate, SeedSet
 from labwright.record.table import Column, Table
-from labwright.sandbox.scoring import AGREEMENT_SUFFIX
 from labwright.stages.paper.latex import Tex, capitalise, format_tabular, mark_recorded, render_template
 from labwright.stages.paper.latex_sources import PaperTable
 
@@ -107,7 +106,7 @@ def build_result_tables(
                 f"({_format_direction(plan.primary_metric)}): mean $\\pm$ standard deviation over $n$ seeds."
                 f"{harm * bool(worse)}{more * bool(further)}"
                 f"{REFERENCES_NOTE if references else ''}{titles.format_equal_arms(chosen)}"
-                f"{_format_grades(chosen, titles, claims)}",
+                f"{_format_grades(chosen, claims)}",
             )
         )
     if further:
@@ -118,7 +117,7 @@ def build_result_tables(
                 _build_main_table(shown, titles, ()),
                 f"Secondary metrics{where} ({_list_directions(further, titles)}): mean $\\pm$ standard "
                 f"deviation over $n$ seeds; the supplement has their intervals."
-                f"{_format_grades(shown, titles, claims)}",
+                f"{_format_grades(shown, claims)}",
                 placement="appendix",
             )
         )
@@ -144,7 +143,7 @@ def build_result_tables(
                     f"{name.capitalize()}: difference in {mark_recorded(titles.name_metric(plan.primary_metric))}"
                     f"{where} ({'percentage points, ' * is_share(plan.primary_metric)}"
                     f"{_format_direction(plan.primary_metric)}) of {what}, paired by seed, with its exploratory "
-                    f"{mark_recorded('95%')} interval.{_format_grades(found, titles, claims)}",
+                    f"{mark_recorded('95%')} interval.{_format_grades(found, claims)}",
                     placement="main" if name == "ablation" else "appendix",
                 )
             )
@@ -155,19 +154,12 @@ def _list_directions(metrics: Iterable[MetricSpec], titles: _TableTitles) -> str
     return ", ".join(f"{mark_recorded(titles.name_metric(one))} ({_format_direction(one)})" for one in metrics)
 
 
-def _format_grades(claims: Sequence[Claim], titles: _TableTitles, every: Sequence[Claim]) -> str:
+def _format_grades(claims: Sequence[Claim], every: Sequence[Claim]) -> str:
     """Return the grade of the values if they share one, others of the paper have another, and the program did not score
-    them; and how a model's grades agree with labels. `every` also contains claims that are not shown."""
+    them. `every` also contains claims that are not shown."""
     grades = {one.grade for one in claims}
     differs = len(grades) == 1 and grades not in ({"scored"}, {one.grade for one in every})
-    shared = f" Grade of all values: {claims[0].grade}." * differs
-    return shared + "".join(
-        f" A language model's grades of {titles.format_arm(one.arm)} agree with labels of dev: {_format_value(other)}."
-        for one in claims
-        if one.grade == "judged"
-        for other in every
-        if (other.name, other.dataset, other.condition) == (f"{one.name}{AGREEMENT_SUFFIX}", one.dataset, one.condition)
-    )
+    return f" Grade of all values: {claims[0].grade}." if differs else ""
 
 
 def _build_main_table(chosen: Sequence[Claim], titles: _TableTitles, references: Sequence[Claim]) -> str:

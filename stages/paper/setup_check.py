@@ -56,7 +56,6 @@ GRADE_WORDS: dict[EvidenceGrade, str] = {
     "evaluated": "computed by the user's frozen scorer in a process of its own",
     "computed": "computed by the program, but from a column that the experiment's code made and submitted, or from "
     "labels within the code's reach",
-    "judged": "a language model's grading",
     "unattributed": "computed by the program in cells that asked language models",
     "logged": "reported by the experiment's own code, not recomputed",
 }

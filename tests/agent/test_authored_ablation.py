@@ -195,7 +195,6 @@ def test_an_author_ends_at_the_time_limit_of_the_study_and_goes_on_after_it(tmp_
 def test_commands_of_an_author_see_the_packages_that_it_handed_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("labwright.sandbox.packages.read_pip_options", list[str])
     index = PackageIndex()
     index.add(build_wheel("tinypin", "1.0", {"tinypin.py": "VALUE = 42\n"}))
     for name, value in (

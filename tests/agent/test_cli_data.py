@@ -75,12 +75,12 @@ BAD: dict[str, tuple[Callable[[], object], str, str]] = {
     "class called None": (
         lambda: with_rows(lambda i, _: {"good": ("None", "NA", "poor")[i % 3]}),
         f"bad=bad.csv,{OPTIONS}",
-        "contains 'NA' in 40 rows and 'None' in 40 rows, which count as missing: if it is a value, add literal=good",
+        "is missing in 80 rows (the first is row 1): fill in or remove them; NA, None and the like count as missing",
     ),
     "thousands or decimals": (
         lambda: with_rows(lambda i, _: {"rain": f"{1000 + 37 * i:,}"}),
         f"bad=bad.csv,{OPTIONS}",
-        "'1,000' may mean 1000 or 1: write one of them in all rows",
+        "column 'rain' contains the text '1,000' in row 1, but most values are numbers: write it like 1234.5",
     ),
     "dates": (
         lambda: with_rows(lambda i, _: {"ph": f"{1 + i % 28}.{1 + i // 28}.2024"}),
@@ -176,7 +176,7 @@ def test_a_change_is_noticed_when_a_run_is_resumed(place: Path, capsys: pytest.C
 def test_exec_says_how_a_target_is_read_and_takes_files_with_a_byte_order_mark(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = "".join(f"{i * 37 % 101},{i % 7};{'ab'[i % 2]};{'yes' if i % 3 else 'no'};\n" for i in range(90))
+    rows = "".join(f"{i * 37 % 101}.{i % 7};{'ab'[i % 2]};{'yes' if i % 3 else 'no'};\n" for i in range(90))
     (place / "german.csv").write_text(f"x;kind;good;\n{rows}", encoding="utf-8-sig")
     (place / "near.py").write_text("SIZE = 2\n", encoding="utf-8-sig")
     (place / "try.py").write_text(
@@ -187,7 +187,6 @@ def test_exec_says_how_a_target_is_read_and_takes_files_with_a_byte_order_mark(
     assert main(["exec", "try.py", "--data", "german=german.csv,target=good", "--json"]) == 0
     shown = capsys.readouterr()
     assert json.loads(shown.out)["stdout_tail"] == "('x', 'kind=a', 'kind=b') ('no', 'yes') 2\n"
-    assert "data 'german': column 'x' is read as numbers: '" in shown.err
     assert "data 'german': the target 'good' is read as 2 classes (no, yes)\n" in shown.err
 
 

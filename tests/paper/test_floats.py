@@ -102,7 +102,7 @@ def test_the_note_on_the_grade_stands_below_the_first_float_alone(tmp_path: Path
     assert made.files["floats.tex"].count(note) == 1 and f"Caption b. {note}" in made.files["floats.tex"]
     main, *_ = build_result_tables(claims, erasing_study.PLAN)
     assert "Grade of" not in main.caption, "once is enough"
-    mixed = [*claims, claims[0].model_copy(update={"arm": "other", "name": "more", "grade": "judged"})]
+    mixed = [*claims, claims[0].model_copy(update={"arm": "other", "name": "more", "grade": "unattributed"})]
     assert note in build_result_tables(mixed, erasing_study.PLAN)[0].caption, "others have another grade"
 
 

@@ -30,12 +30,6 @@ CUDA_FULL = (
     [
         ("SyntaxError", "invalid syntax", "syntax"),
         ("ModuleNotFoundError", "No module named 'x'", "import"),
-        ("RuntimeError", "mat1 and mat2 shapes cannot be multiplied (898x64 and 65x10)", "shape"),
-        ("RuntimeError", "Error(s) in loading state_dict for Net:\n\tsize mismatch for w", "shape"),
-        ("ValueError", "Expected input batch_size (32) to match target batch_size (16).", "shape"),
-        ("ValueError", "shapes (3,4) and (3,4) not aligned: 4 (dim 1) != 3 (dim 0)", "shape"),
-        ("ValueError", "cannot reshape array of size 6 into shape (4,)", "shape"),
-        ("ValueError", "Found input variables with inconsistent numbers of samples: [3, 4]", "shape"),
         ("MemoryError", "", "memory"),
         ("RuntimeError", "[enforce fail] DefaultCPUAllocator: can't allocate memory", "memory"),
         ("OutOfMemoryError", CUDA_FULL, "memory"),

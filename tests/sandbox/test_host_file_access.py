@@ -546,17 +546,17 @@ def test_files_of_many_lines_or_long_ones_are_refused(tmp_path: Path) -> None:
 
 def test_no_code_grades_itself_by_answers_that_nobody_gave(store: DatasetStore, tmp_path: Path) -> None:
     (tmp_path / "submissions").mkdir()
-    np.savez(tmp_path / "submissions" / "ab.npz", judged=np.ones(1), agreement=np.ones(1))
+    (tmp_path / "submissions" / "ab.json").write_text('{"ids": [["a-0"]]}')
     (tmp_path / "submissions.jsonl").write_text(
         json.dumps(
             {
-                "file": "ab.npz",
+                "file": "ab.json",
                 "dataset": "digits",
                 "split": "validation",
                 "condition": "m",
-                "kind": "judged",
-                "name": "accuracy",
-                "grade": "judged",
+                "kind": "answers",
+                "read": "label",
+                "grade": "scored",
             }
         )
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import tracemalloc
-from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labwright.record.run_folder import ResultFolder
-from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.nodes import Cell, CellOutcomeLine
 from labwright.record.untrusted_files import BadFile, hash_regular, write_file
 from labwright.sandbox import results, scoring
-from labwright.sandbox.job import CellResult, JobOutcome, SubmissionRefused
+from labwright.sandbox.job import SubmissionRefused
 from labwright.sandbox.results import collect_figures, hash_arrays, hash_artifacts, measure_attempt
 from labwright.sandbox.scoring import score_submissions
 from labwright.sandbox.workspace import copy_arm_artifacts
@@ -108,45 +104,6 @@ def test_a_long_curve_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
     content = (tmp_path / "measurements.jsonl").read_bytes()
     assert found.curves_sha256 == hashlib.sha256(content).hexdigest() and content.count(b"\n") == 20_000
     assert peak < len(content) / 2 and not found.final + found.self_reported
-
-
-def test_scoring_reads_no_other_condition_than_a_formula_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    labels, given = tmp_path / "labels", list[set[str]]()
-    for folder in (labels, tmp_path / "submissions"):
-        folder.mkdir()
-    np.savez(labels / "d.npz", validation_y=np.arange(8) % 2, meta=np.array(json.dumps({"classes": 2})))
-    (labels / "formulas.json").write_text(json.dumps({"flips": "flip_rate(to=base)"}))
-    lines: list[str] = []
-    for number, condition in enumerate(["base", *(f"m{number}" for number in range(20))]):
-        np.savez(tmp_path / "submissions" / f"{number:040x}.npz", predictions=np.arange(8) % 2)
-        line = {"file": f"{number:040x}.npz", "dataset": "d", "split": "validation", "kind": "predictions"}
-        lines.append(json.dumps(line | {"condition": condition}) + "\n")
-    (tmp_path / "submissions.jsonl").write_text("".join(lines))
-
-    def record(function: Callable[..., Any], *arguments: Any, subject: str) -> Any:
-        given.append(set(arguments[3]))
-        return function(*arguments)
-
-    monkeypatch.setattr(scoring, "call_limited", record)
-    found = score_submissions(tmp_path, labels, split="validation", seed=0)
-    assert {name for names in given for name in names} == {"base"} and sum(one.name == "flips" for one in found) == 21
-
-
-def test_cells_that_cannot_be_scored_together_are_that_jobs_failure(tmp_path: Path) -> None:
-    (tmp_path / "labels").mkdir()
-    (tmp_path / "labels" / "formulas.json").write_text(json.dumps({"flips": "flip_rate(to=base)"}))
-    write_file(tmp_path, "submissions.jsonl", "[")
-    cell = Cell(dataset="d", arm="m")
-    value = Measurement(name="a", value=1, condition="m", dataset="d", split="validation", seed=0, grade="scored")
-    result = CellResult(cell=cell, measurements=(value,))
-    outcome = JobOutcome(
-        cells=(CellOutcomeLine(cell=cell, outcome="measured"),),
-        measurements=result.measurements,
-        folders={cell: ResultFolder(tmp_path, result)},
-    )
-    collector = results.ResultCollector(tmp_path / "labels", tmp_path, 0, "scored")
-    failure = collector.add_cross_cell_values(outcome).failure
-    assert failure is not None and "its cells cannot be scored together: submissions.jsonl" in failure.message
 
 
 def _pack(**arrays: Any) -> bytes:

@@ -99,8 +99,8 @@ def test_what_the_memory_killer_takes_is_one_cell(group: Path, tmp_path: Path, i
     }
     assert cells == {
         "good": ("measured", ""),
-        "hog": ("failed", "memory"),
-        "kernel": ("failed", "memory"),
+        "hog": ("failed", "died"),
+        "kernel": ("failed", "died"),
         "killed": ("failed", "died"),
         "last": ("measured", ""),
     }

@@ -122,7 +122,7 @@ def test_a_shared_value_is_built_once_for_a_key_and_a_text(folder: Path) -> None
     assert (values[0]["words"], values[0]["mean"].tolist()) == (("a", 10), [[0.0, 2.0], [1.0, 3.0]])
     with pytest.raises(ValueError, match="read-only"):
         values[0]["mean"][0] = 1
-    for path in (folder / "cache" / "shared").iterdir():
+    for path in (folder / ".shared").iterdir():
         path.unlink()
         path.write_bytes(b"garbage")
     assert lab.shared("a", one)["drawn"].tobytes() == values[0]["drawn"].tobytes()

@@ -192,13 +192,7 @@ lab.submit("sizes", "validation", "m", read="number",
 
 for split in ("validation", "test"):
     grades = subject.ask_many([f"grade {row}" for row in getattr(quiz, split).x], schema=None, max_tokens=20)
-    known = subject.ask_many([f"grade {row}" for row in quiz.dev.x])
-    try:
-        lab.submit("quiz", split, "m", judged=grades, read="json:grade", metric="oddness", agreement={0: known[0]})
-    except lab.LabError as error:
-        print(error)
-    lab.submit("quiz", split, "m", judged=grades, read="json:grade", metric="oddness",
-               agreement=dict(enumerate(known)))
+    lab.submit("quiz", split, "m", answers=grades, read="json:grade")
 
 for wrong in (lambda: subject.ask("odd 3", max_tokens=10**6), lambda: lab.llm("large"),
               lambda: subject.ask("x" * 2**20), lambda: subject.ask([{"role": "robot", "content": "?"}]),
@@ -224,14 +218,11 @@ print(sorted(int(one.rpartition("-")[2]) for one in ids))
     assert outcome.failure is None, outcome.failure
     values = {(one.dataset, one.name): one for one in outcome.measurements}
     assert values["sizes", "mae"].value == pytest.approx(0.5)  # the mean of three draws is one more than the number
-    odd = [n % 2 if n % 10 else 1 - n % 2 for n in place.numbers("validation")]
-    assert values["quiz", "oddness"].value == pytest.approx(np.mean(odd))
-    assert values["quiz", "oddness"].grade == "judged"
-    agree = np.mean([bool(n % 10) for n in place.numbers("dev")])
-    assert values["quiz", "oddness_agreement"].value == pytest.approx(agree)
-    assert place.sealed()["oddness"].grade == "judged"
+    right = np.mean([bool(n % 10) for n in place.numbers("validation")])
+    assert values["quiz", "accuracy"].value == pytest.approx(right)
+    assert values["quiz", "accuracy"].grade == place.sealed()["accuracy"].grade == place.executor.grade
     printed = outcome.stdout_tail.splitlines()
-    assert sum("100 labelled examples of dev" in line for line in printed) == 2 and "taken" not in printed
+    assert "taken" not in printed
     assert sum(line.startswith("refused:") for line in printed) == 8
     assert printed[-2:] == ["It is odd. None {'grade': 1}", str(list(range(12)))]
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +17,7 @@ from labwright.agent.cli import main
 from labwright.sandbox import packages as packages_module
 from labwright.sandbox.content_store import ContentStore
 from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
-from labwright.sandbox.isolation.interpreter import format_environment, inspect_interpreter
+from labwright.sandbox.isolation.interpreter import format_environment
 from labwright.sandbox.job import PackageError
 from labwright.sandbox.packages import (
     AllowedRequests,
@@ -32,7 +30,6 @@ from labwright.sandbox.packages import (
     lock_packages,
     parse_allowed,
     parse_requirements,
-    read_pip_options,
     restore_packages,
 )
 from labwright.sandbox.repository.environment import build_environment
@@ -72,7 +69,6 @@ SETTINGS = SandboxSettings(isolation="none")
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
     """An index with `tiny` (which needs `small` and numpy), and a separate store and uv cache."""
-    monkeypatch.setattr("labwright.sandbox.packages.read_pip_options", list[str])
     served = PackageIndex()
     for name, value in (
         ("UV_DEFAULT_INDEX", served.url),
@@ -233,28 +229,6 @@ def test_what_is_built_against_torch_is_built_as_the_interpreters_torch_is() -> 
     )
 
 
-@pytest.mark.slow
-def test_pip_says_where_packages_come_from_where_uv_does_not_know(
-    index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`index` is not used: uv's own index is unreachable, and a folder of wheels is used instead."""
-    folder = tmp_path / "wheels"
-    folder.mkdir()
-    for name in ("tiny-1.0-py3-none-any.whl", "small-2.0-py3-none-any.whl"):
-        (folder / name).write_bytes(index.files[name][0])
-    (tmp_path / "pip.conf").write_text(f"[global]\nfind-links = {folder}\nno-index = true\nconstraint = x\n")
-    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
-    for name in [name for name in os.environ if name.startswith("PIP_") and name != "PIP_CONFIG_FILE"]:
-        monkeypatch.delenv(name)
-    index.close()
-    assert read_pip_options.__wrapped__() == [], "uv has an index of its own"
-    monkeypatch.delenv("UV_DEFAULT_INDEX")
-    options = read_pip_options.__wrapped__()
-    assert options[options.index("--find-links") + 1] == str(folder) and "--no-index" in options
-    monkeypatch.setattr("labwright.sandbox.packages.read_pip_options", lambda: options)
-    assert installed("tiny").installed.packages == {"small": "2.0", "tiny": "1.0"}
-
-
 # --- in a kernel, from a source, in a run ---------------------------------------------------------------------------
 isolated = pytest.mark.skipif(not get_probed_isolation().is_on, reason="no sandbox here")
 
@@ -314,19 +288,6 @@ def test_a_plan_asks_for_what_is_listed_alone(index: PackageIndex, tmp_path: Pat
     other = compute_environment_fingerprint(SETTINGS, (), handed[0])
     assert found.sha256 in other and compute_environment_fingerprint(SETTINGS, ()) != other
     assert format_environment(SETTINGS.python, found.packages, found.sha256).rstrip().endswith("small==2.0\ntiny==1.0")
-
-
-@pytest.mark.slow
-def test_another_interpreter_that_lacks_what_a_lock_rests_on_is_refused(
-    index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    overlay = installed("tiny")
-    (tmp_path / "packages.lock").write_text(overlay.lock.text)
-    there = inspect_interpreter(SETTINGS.python)
-    without = replace(there, packages={name: one for name, one in there.packages.items() if name != "numpy"})
-    monkeypatch.setattr(packages_module, "inspect_interpreter", {SETTINGS.python: without}.__getitem__)
-    with pytest.raises(PackageError, match=r"tiny needs numpy>=1, but sandbox\.python lacks it: install it there"):
-        restore_packages(overlay.installed, tmp_path / "packages.lock", SETTINGS)
 
 
 @pytest.mark.parametrize("verb", [["resume", "RUN"], ["branch", "RUN", "--from", "agenda", "--runs", "/nowhere"]])

@@ -30,7 +30,6 @@ PLAN = DataPlan.model_validate(
                 formula="worst(accuracy, by=soil)",
             ),
             MetricSpec(name="balanced_accuracy", higher_is_better=True),
-            MetricSpec(name="flips", title="flips", higher_is_better=False, formula="flip_rate(to=n0.1_k1)"),
         ),
         "hypotheses": (
             Hypothesis(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 
-from lab._cells import measure
 from lab._data import Dataset, data
-from lab._job import LabError, read_job, seed_everything
+from lab._job import LabError, get_seed, measure, read_job, seed_everything
 from lab._launch import launch
 from lab._llm import llm
 from lab._record import log, result, save
@@ -55,7 +54,7 @@ def should_stop(reserve: float | None = None) -> bool:
 
 def __getattr__(name: str) -> object:
     if name == "seed":
-        return read_job().seed
+        return get_seed()
     if name == "device":
         return read_job().device
     raise AttributeError(f"lab has no {name!r}; it has: {', '.join(__all__)}")

@@ -1,4 +1,5 @@
-"""The job of this process (the JSON file that LAB_JOB names), and its seeds and threads.
+"""The job of this process (the JSON file that LAB_JOB names), its seeds and threads, and the function that measures its
+cell, whose output is restricted to the cell's own dataset and condition.
 
 The same file with the same `lab.seed` computes the same numbers.
 """
@@ -11,7 +12,7 @@ import json
 import os
 import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -137,9 +138,21 @@ def require_experiment(function: str) -> JobFile:
 # --- seeds and threads ----------------------------------------------------------------------------------------------
 
 
+class BuildState:
+    """State of a value that `lab.shared` is building in this process."""
+
+    seed: int | None = None
+    """Its seed; None if none is being built."""
+
+
+def get_seed() -> int:
+    """Return `lab.seed`: the seed of the job or, in a build of `lab.shared`, that of the value."""
+    return read_job().seed if BuildState.seed is None else BuildState.seed
+
+
 def seed_everything() -> None:
     """Seed random, numpy and torch with `lab.seed`. If torch is imported later, it is seeded at that time."""
-    seed_all(read_job().seed)
+    seed_all(get_seed())
 
 
 def seed_all(seed: int) -> None:
@@ -160,7 +173,7 @@ def apply_job() -> None:
 def configure_torch(torch: ModuleType) -> None:
     """Set torch's threads and seed. Convolutions differ in the last bits between one and two threads."""
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    _seed_torch(torch, read_job().seed)
+    _seed_torch(torch, get_seed())
 
 
 def _seed_torch(torch: ModuleType, seed: int) -> None:
@@ -168,3 +181,61 @@ def _seed_torch(torch: ModuleType, seed: int) -> None:
     torch.backends.cudnn.deterministic = True
     torch.backends.cudnn.benchmark = False
     torch.use_deterministic_algorithms(os.environ.get("LAB_DETERMINISTIC") == "1")
+
+
+# --- the cell ---------------------------------------------------------------------------------------------------------
+
+
+_MAX_FILE_NAME_CHARS = 115
+"""Maximum length of a file name that the host accepts, in characters."""
+_registered: list[Callable[[LabCell], Any]] = []
+
+
+def measure(function: Callable[[LabCell], Any], reads: dict[str, str] | None = None) -> None:
+    """Call the function for each cell of the study, `function(cell)`, each time in a separate process; it may be
+    `async`.
+
+    `reads` maps an arm to the arm whose artifacts it reads (`lab.artifact(name, arm=...)`); it is read from the source,
+    so it must be a literal. Raises `LabError` if called twice.
+    """
+    if require_experiment("measure").cell is None:
+        raise LabError("lab.measure: this program was started without cells: choose some (exec --cells, --on)")
+    if _registered:
+        raise LabError("lab.measure was called twice: distinguish arms in one function, with cell.arm")
+    _registered.append(function)
+
+
+def get_registered() -> Callable[[LabCell], Any]:
+    """Return the function that measures a cell. Raises `LabError` if the program registered none."""
+    if not _registered:
+        raise LabError(f"{read_job().entry} does not call lab.measure: end it with lab.measure(run)")
+    return _registered[0]
+
+
+def resolve_cell(where: str, dataset: str, condition: str) -> tuple[str, str]:
+    """Return dataset and condition, by default those of the cell. Raises `LabError` if they belong to another cell."""
+    cell = read_job().cell
+    if cell is None:
+        return dataset, condition
+    if dataset and dataset != cell.dataset:
+        raise LabError(f"{where}: this cell is {cell}; it cannot report on dataset {dataset!r}")
+    if condition and condition != cell.condition:
+        raise LabError(f"{where}: this cell is {cell}; it cannot report on condition {condition!r}")
+    return cell.dataset, cell.condition
+
+
+def add_cell_name(name: str, cell: str | None = None) -> str:
+    """Add the name of the current cell (or of the given one) to a file name, before its extension:
+    `net__digits__cnn.pt`.
+
+    Raises `LabError` if the result is too long.
+    """
+    current = read_job().cell
+    own = cell if cell is not None else current and current.name
+    if own is None:
+        return name
+    stem, ending = os.path.splitext(name)
+    full = f"{stem}__{own}{ending}"
+    if len(full) > _MAX_FILE_NAME_CHARS:
+        raise LabError(f"the name {name!r} becomes {full!r}: choose a shorter one")
+    return full

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lab import _child
-from lab._job import LabError, require_experiment
+from lab._job import BuildState, LabError, require_experiment
 
 LlmMessages = str | Sequence[dict[str, str]]
 _MAX_MESSAGE_BYTES = 2**20
@@ -80,7 +79,7 @@ def llm(name: str) -> LabLlm:
     if name not in current.subjects:
         has = ", ".join(current.subjects) or "none"
         raise LabError(f"lab.llm: unknown subject {name!r} in this study; available: {has}")
-    if _child.is_builder():
+    if BuildState.seed is not None:
         raise LabError("lab.llm: a shared value cannot query language models; query in the cell itself")
     return LabLlm(name)
 

@@ -19,8 +19,7 @@ from typing import Any, SupportsFloat
 import numpy as np
 from numpy.typing import NDArray
 
-from lab._cells import add_cell_name, resolve_cell
-from lab._job import LabError, not_finite_error, read_job, require_experiment
+from lab._job import LabError, add_cell_name, not_finite_error, read_job, require_experiment, resolve_cell
 
 _NAME_PATTERN = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _ma: Any = np.ma

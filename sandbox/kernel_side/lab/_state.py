@@ -11,9 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lab import _child
-from lab._cells import add_cell_name
-from lab._job import LabError, require_experiment
+from lab._job import BuildState, LabError, add_cell_name, require_experiment
 from lab._record import check_name, compute_quota_left, copy_content, to_path_or_array, write_atomically
 
 
@@ -122,10 +120,13 @@ def artifact(name: str, node: str = "", *, arm: str = "") -> Path:
 def _find_arm_artifact(name: str, arm: str) -> Path:
     current = require_experiment("artifact")
     where = f"lab.artifact({name!r}, arm={arm!r})"
+    if BuildState.seed is not None:
+        raise LabError(
+            f"{where}: a shared value cannot read artifacts of an arm; read them before, and let it capture them"
+        )
     if arm not in current.arms:
         own = current.cell.arm if current.cell else "..."
         raise LabError(f"{where}: declare it with lab.measure(function, reads={{{own!r}: {arm!r}}}) as a literal")
-    _child.record_all_reads()
     folder = current.folder / "inputs" / "arms" / arm
     for file in (name, f"{name}.npy"):
         if (path := folder / add_cell_name(file, current.arms[arm])).exists():

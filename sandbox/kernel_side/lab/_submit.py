@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lab._cells import resolve_cell
 from lab._data import Dataset, Folder, data
-from lab._job import LabError, not_finite_error, require_experiment
+from lab._job import LabError, not_finite_error, require_experiment, resolve_cell
 from lab._llm import LabLlmAnswer
 from lab._record import (
     append_line,
@@ -28,8 +27,6 @@ from lab._record import (
 )
 
 Array = NDArray[Any]
-MIN_AGREEMENT_EXAMPLES = 100
-"""Minimum number of labelled examples for comparing a grading model with labels."""
 _SUM_TOLERANCE = 2.0**-8
 """Tolerance for the sum of a row of probabilities: bfloat16 rounding can change it by this much."""
 
@@ -44,22 +41,19 @@ def submit(
     logits: object = None,
     step: int | None = None,
     answers: Sequence[Any] | None = None,
-    judged: Sequence[Any] | None = None,
     read: str = "",
-    metric: str = "",
-    agreement: Mapping[int, Any] | None = None,
     columns: Mapping[str, object] | None = None,
 ) -> None:
     """Submit one row per example, in the order of `.x`. Raises `LabError` if the submission could not be scored.
 
-    In a cell, dataset and condition default to those of the cell. `answers` and `judged` cite answers of language
-    models (`lab.llm`), which the host parses according to `read`. `columns`: the plan's columns that code makes.
+    In a cell, dataset and condition default to those of the cell. `answers` cites answers of language models
+    (`lab.llm`), which the host parses according to `read`. `columns`: the plan's columns that code makes.
     """
     folder = require_experiment("submit").folder
     dataset, condition = resolve_cell("lab.submit", dataset, condition)
     where = f"lab.submit({dataset!r}, {split!r}, {condition!r})"
     cell = _build_submission_fields(where, dataset, split, condition, step)
-    given: dict[str, Any] = {"answers": answers, "judged": judged}
+    given: dict[str, Any] = {"answers": answers}
     given |= {"predictions": predictions, "probabilities": probabilities, "logits": logits}
     present = [kind for kind, values in given.items() if values is not None]
     if len(present) != 1:
@@ -68,10 +62,9 @@ def submit(
     about = data(dataset)
     rows = about.rows(split)
     checked = _check_columns(columns, rows=rows, where=where)
-    if kind in ("answers", "judged"):
-        cited: dict[str, Any] = {"ids": [_list_ids(one) for one in given[kind]]}
-        cited["columns"] = {name: column.tolist() for name, column in checked.items()}
-        return _submit_cited(where, cell, cited, about, kind=kind, read=read, metric=metric, agreement=agreement)
+    if answers is not None:
+        cited = {"ids": list(map(_list_ids, answers)), "columns": {name: one.tolist() for name, one in checked.items()}}
+        return _submit_answers(where, cell, cited, rows=rows, read=read)
     array = _check_predictions(kind, to_array(given[kind], where), about, rows=rows, where=where)
     named = {f"column-{name}": column for name, column in checked.items()}
 
@@ -84,37 +77,16 @@ def submit(
         append_line("submissions.jsonl", {"file": file.name, **cell, "kind": kind})
 
 
-def _submit_cited(
-    where: str,
-    cell: dict[str, Any],
-    cited: dict[str, Any],
-    about: Dataset | Folder,
-    *,
-    kind: str,
-    read: str,
-    metric: str,
-    agreement: Mapping[int, Any] | None,
-) -> None:
-    """For each row, submit the ids of the answers that form its prediction, or a model's grade of the row."""
-    rows, ids = about.rows(cell["split"]), cited["ids"]
-    if len(ids) != rows:
-        raise LabError(f"{where}: cite one answer, or a list of several draws, for each of {rows} rows; got {len(ids)}")
+def _submit_answers(where: str, cell: dict[str, Any], cited: dict[str, Any], *, rows: int, read: str) -> None:
+    """For each row, submit the ids of the answers that form its prediction."""
+    if len(cited["ids"]) != rows:
+        given = len(cited["ids"])
+        raise LabError(f"{where}: cite one answer, or a list of several draws, for each of {rows} rows; got {given}")
     if read not in ("label", "number", "letter") and not read.startswith("json:"):
         raise LabError(f'{where}: read={read!r} is not "label", "letter", "number", or "json:FIELD"')
-    line = {**cell, "kind": kind, "read": read}
-    if kind == "judged":
-        labelled = len(about.dev.x) if isinstance(about, Dataset) else 0
-        given = cited["agreement"] = {str(int(row)): _list_ids(one) for row, one in (agreement or {}).items()}
-        if len(given) < MIN_AGREEMENT_EXAMPLES or not all(0 <= int(row) < labelled for row in given):
-            raise LabError(
-                f"{where}: grades need their agreement with labels: have the model grade at least "
-                f"{MIN_AGREEMENT_EXAMPLES} labelled examples of dev, and give agreement={{row of dev: answer}}; got "
-                f"{len(given)} of {labelled}"
-            )
-        line["name"] = check_name("submit", metric)
     with _claim_file(require_experiment("submit").folder / "submissions", cell, "json", where) as file:
         write_atomically(file, lambda path: path.write_text(json.dumps(cited)))
-        append_line("submissions.jsonl", {"file": file.name, **line})
+        append_line("submissions.jsonl", {"file": file.name, **cell, "kind": "answers", "read": read})
 
 
 def _list_ids(cited: Any) -> list[str]:

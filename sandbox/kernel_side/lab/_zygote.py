@@ -2,8 +2,8 @@
 
 The kernel starts it by `exec`, and it preloads modules. It executes no experiment code, never computes and never uses
 CUDA, since forks of a process that has done so may hang. It has the capability needed for isolation, which no
-experiment code ever has. On request it has shared values built; it forwards interrupts, and kills a cell with all of
-its child processes.
+experiment code ever has. It forwards interrupts, kills a cell with all of its child processes, and makes the shared
+values that the cell built visible to later cells.
 
 Source: prctl(2), PR_SET_CHILD_SUBREAPER; github.com/pytorch/pytorch, notes on multiprocessing.
 """
@@ -11,25 +11,22 @@ Source: prctl(2), PR_SET_CHILD_SUBREAPER; github.com/pytorch/pytorch, notes on m
 from __future__ import annotations
 
 import faulthandler
-import fcntl
 import gc
 import importlib
 import json
 import os
 import re
 import resource
-import select
 import selectors
 import shutil
 import signal
 import socket
 import stat
-import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -46,8 +43,8 @@ _MAX_LINE_BYTES = 8 * 2**20
 """Size limit of a child's message in bytes."""
 _MAX_CRASH_BYTES = 2**20
 """Number of bytes kept of a child's crash report."""
-_MAX_NESTED_BUILDS = 20
-"""Maximum nesting depth of shared values that are built for one another."""
+_MAX_SHARED_VALUES = 100
+"""Maximum number of shared values that are kept of one cell."""
 
 
 def serve(number: int) -> NoReturn:
@@ -57,10 +54,8 @@ def serve(number: int) -> NoReturn:
         LIBC.prctl(option, value, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kernel = socket.socket(fileno=number)
-    modules = [module for module in os.environ.pop("LAB_MODULES").split(",") if module]
-    if output := _import_ahead(modules):
-        os.write(2, f"importing {', '.join(modules)} printed: {output[:300]}".encode(errors="replace"))
-        os._exit(1)
+    for module in filter(None, os.environ.pop("LAB_MODULES").split(",")):
+        importlib.import_module(module)  # after an error, the host starts a kernel that preloads nothing
     crash_log = os.dup(2)
     faulthandler.enable(crash_log, all_threads=False)
     _child.prepare_process(crash_log)
@@ -83,28 +78,6 @@ def serve(number: int) -> NoReturn:
         kernel.sendall(json.dumps({**end, "over": not common.clean_up()}).encode() + b"\n")
 
 
-def _import_ahead(modules: list[str]) -> str:
-    """Import modules, write the names of all new ones to TMPDIR/loaded, and return their output."""
-    output: list[str] = []
-
-    def collect(text: str) -> int:
-        output.append(text)
-        return len(text)
-
-    for stream in (sys.stdout, sys.stderr):
-        stream.write = collect
-    try:
-        for name in modules:
-            importlib.import_module(name)
-    except Exception as error:
-        output.append(f"{type(error).__name__}: {error}")
-    for stream in (sys.stdout, sys.stderr):
-        del stream.write
-    with open(os.path.join(os.environ["TMPDIR"], "loaded"), "w", encoding="utf-8") as file:
-        file.write(" ".join(sorted({name.partition(".")[0] for name in sys.modules} - sys.stdlib_module_names)))
-    return "".join(output)
-
-
 class SharedProcessState:
     """State shared by the processes of all cells, which a cell could change for later cells."""
 
@@ -118,7 +91,7 @@ class SharedProcessState:
     def clean_up(self) -> bool:
         """Remove traces of a cell that the next cell could find; return False if that fails."""
         for place, kept in self._initial_files.items():
-            for name in set(os.listdir(place)) - kept - {"loaded"}:
+            for name in set(os.listdir(place)) - kept:
                 path = os.path.join(place, name)
                 if os.path.isdir(path) and not os.path.islink(path):
                     shutil.rmtree(path, ignore_errors=True)
@@ -168,11 +141,8 @@ class CellSupervisor:
         self._job, self._kernel, self._outputs, self._walls = current, kernel, outputs, walls
         self._crash_log = crash_log
         self._text = Path(os.environ["LAB_JOB"]).read_bytes()
-        self._files = _read_files(current.folder) if current.cell is not None else {}
         inputs = current.folder / "inputs"  # checked before the code runs, which could replace it by a link
         self._inputs = inputs if current.cell is not None and inputs.is_dir() else None
-        self._live_processes: list[ChildProcess] = []
-        self._building: set[str] = set()
         self._kill_time: float | None = None
         self._killed = False
         self._peak = 0
@@ -180,28 +150,29 @@ class CellSupervisor:
     def run(self) -> dict[str, Any]:
         try:
             if self._walls is not None and not os.path.exists(f"{self._walls.cache}/matplotlib"):
-                _cache_font_list(self._files or _read_files(self._job.folder))
-            end = self._run_child(self._job)
+                _cache_font_list(self._job.folder)
+            end = self._run_child()
         finally:
             _kill_descendants()
+        _publish_shared_values(self._job)
         return {**end, "killed": self._killed, "peak": self._peak}
 
-    # --- children ---------------------------------------------------------------------------------------------------
+    # --- the child --------------------------------------------------------------------------------------------------
 
-    def _run_child(self, current: JobFile, building: str = "") -> dict[str, Any]:
-        """Fork a process, serve its requests until it has ended, and return how it ended."""
+    def _run_child(self) -> dict[str, Any]:
+        """Fork a process, wait until it has ended, and return how it ended."""
         room = PrivateRoom.create(self._walls) if self._walls is not None else None
         # a separate file, since through the kernel's file a cell could affect later cells
         crash = os.memfd_create("crash")
         try:
-            return self._serve_child(self._fork(current, room, building, crash))
+            return self._serve_child(self._fork(room, crash))
         finally:
             _try_action(lambda: os.write(self._crash_log, os.pread(crash, _MAX_CRASH_BYTES, 0)))
             os.close(crash)
             if room is not None:
                 room.remove()
 
-    def _fork(self, current: JobFile, room: PrivateRoom | None, building: str, crash: int) -> ChildProcess:
+    def _fork(self, room: PrivateRoom | None, crash: int) -> ChildProcess:
         own_end, child_end = socket.socketpair()
         with warnings.catch_warnings():
             # the warning is about other threads, but threads of libraries hold no locks
@@ -211,16 +182,12 @@ class CellSupervisor:
 
             def isolate() -> None:
                 if room is not None:
-                    room.enter(str(current.folder), str(self._inputs or ""), self._text)
+                    room.enter(str(self._job.folder), str(self._inputs or ""), self._text)
 
             os.dup2(crash, self._crash_log, inheritable=False)
-            _child.run_process(current, child_end, self._outputs, building, isolate)
+            _child.run_process(self._job, child_end, self._outputs, isolate)
         child_end.close()
-        process = ChildProcess(pid, own_end)
-        self._live_processes.append(process)
-        if self._kill_time is not None:
-            self._signal_child(process, signal.SIGINT)
-        return process
+        return ChildProcess(pid, own_end)
 
     def _serve_child(self, process: ChildProcess) -> dict[str, Any]:
         code: int | None = None
@@ -230,32 +197,29 @@ class CellSupervisor:
             while code is None:
                 for key, _ in selector.select(_POLL_SECONDS):
                     if key.fd == self._kernel.fileno():
-                        self._handle_kernel_message()
+                        self._handle_kernel_message(process)
                     elif key.fd == life.fileno() or not self._receive_from_child(process):
                         selector.unregister(key.fd)
                 if self._kill_time is not None and time.monotonic() > self._kill_time:
-                    self._kill_children()
+                    self._kill_child(process)
                 code = _get_exit_code(process.pid)
-            self._live_processes.remove(process)
             self._signal_child(process, signal.SIGKILL)  # its group may exist longer than the process
-            if not self._live_processes:
-                _kill_descendants()
+            _kill_descendants()
             is_open = process.channel.fileno() in selector.get_map()
             while is_open and selector.select(0):
                 is_open = self._receive_from_child(process)
         process.channel.close()
         return process.end or {"status": "died", "code": code}
 
-    def _handle_kernel_message(self) -> None:
+    def _handle_kernel_message(self, process: ChildProcess) -> None:
         """Handle a message of the kernel: an interrupt, or the end of the connection."""
         if not self._kernel.recv(64):
-            self._kill_children()
+            self._kill_child(process)
             _kill_descendants()
             os._exit(0)
         if self._kill_time is None:
             self._kill_time = time.monotonic() + self._job.grace
-            for process in self._live_processes:
-                self._signal_child(process, signal.SIGINT)
+            self._signal_child(process, signal.SIGINT)
 
     def _receive_from_child(self, process: ChildProcess) -> bool:
         """Receive data from a child; return False at the end, or if it is not a valid message."""
@@ -267,80 +231,23 @@ class CellSupervisor:
                 self._handle_child_message(process, json.loads(line))
             if piece and len(process.received) < _MAX_LINE_BYTES:
                 return True
-        except (OSError, ValueError, TypeError, ArithmeticError, AttributeError, RecursionError):
+        except (OSError, ValueError, TypeError, ArithmeticError, AttributeError, LookupError, RecursionError):
             pass
         _try_action(lambda: process.channel.shutdown(socket.SHUT_RDWR))  # so that the child does not wait for an answer
         return False
 
     def _handle_child_message(self, process: ChildProcess, message: dict[str, Any]) -> None:
-        if "end" in message:
-            self._peak = max(self._peak, _read_peak_bytes(process.pid))
-            process.end = _parse_end(message["end"])
-            # together with its group, since processes that notice its end may still print output
-            self._signal_child(process, signal.SIGKILL)
-        elif isinstance(digest := message.get("shared"), str) and re.fullmatch(r"[0-9a-f]{40}", digest):
-            answer = json.dumps(self._build_shared_value(digest)).encode() + b"\n"
-            process.channel.setblocking(False)  # it may have been killed, or may not be reading
-            _try_action(lambda: process.channel.sendall(answer))
-            process.channel.setblocking(True)
-
-    # --- shared values ------------------------------------------------------------------------------------------------
-
-    def _build_shared_value(self, digest: str) -> dict[str, Any]:
-        """Build and seal a shared value in a child process, unless another kernel of the run has already built it."""
-        if digest in self._building:
-            return {"built": False}
-        if len(self._building) >= _MAX_NESTED_BUILDS:
-            return {"failed": f"more than {_MAX_NESTED_BUILDS} nested shared values"}
-        place = _shared.get_value_path(self._job, digest)
-        locks = place.parent.with_name("locks")  # not visible to cells, which could hold the locks
-        for folder in (place.parent, locks):
-            folder.mkdir(parents=True, exist_ok=True)
-        with open(locks / place.name, "w") as lock:
-            # released when the process dies
-            while not _try_action(lambda: fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)):
-                time.sleep(0.02)
-                if self._kill_time is not None:
-                    return {"failed": "it was interrupted"}
-                if select.select([self._kernel], [], [], 0)[0]:
-                    self._handle_kernel_message()
-            if _shared.find_value(self._job, digest) is not None:
-                return {"built": True}
-            return self._run_build(digest, place)
-
-    def _run_build(self, digest: str, place: Path) -> dict[str, Any]:
-        folder = self._job.folder.with_name(f"shared-{digest[:12]}")
-        shutil.rmtree(folder, ignore_errors=True)
-        for name, content in self._files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(content)
-        if self._inputs is not None:
-            if self._walls is None:
-                shutil.copytree(self._inputs, folder / "inputs", symlinks=True)
-            else:
-                (folder / "inputs").mkdir(parents=True)  # mount point for the cell's inputs, which it cannot change
-        self._building.add(digest)
-        try:
-            end = self._run_child(replace(self._job, folder=folder), digest)
-            if end["status"] == "ok":
-                is_sealed = _seal_value(folder, place, end["sealed"], self._job.checkpoint_bytes)
-                return {"built": True} if is_sealed else {"failed": "the process that built it wrote no value"}
-        finally:
-            self._building.discard(digest)
-            shutil.rmtree(folder, ignore_errors=True)
-        if end["status"] == "died":
-            how = f"exit code {end['code']}" if end["code"] >= 0 else signal.Signals(-end["code"]).name
-            return {"failed": f"the process that built it ended with {how}"}
-        os.write(self._outputs[1], "\n".join(end["traceback"]).encode(errors="replace")[:4096] + b"\n")
-        return {"failed": f"{end['ename']}: {end['evalue']}"}
+        self._peak = max(self._peak, _read_peak_bytes(process.pid))
+        process.end = dict(message["end"])
+        # together with its group, since processes that notice its end may still print output
+        self._signal_child(process, signal.SIGKILL)
 
     # --- ends -------------------------------------------------------------------------------------------------------
 
-    def _kill_children(self) -> None:
-        for process in self._live_processes:
-            self._killed = True
-            self._signal_child(process, signal.SIGKILL)
-            _try_action(lambda process=process: os.kill(process.pid, signal.SIGKILL))
+    def _kill_child(self, process: ChildProcess) -> None:
+        self._killed = True
+        self._signal_child(process, signal.SIGKILL)
+        _try_action(lambda: os.kill(process.pid, signal.SIGKILL))
 
     def _signal_child(self, process: ChildProcess, number: signal.Signals) -> None:
         """Signal the process group of a child, or the child itself if it has no group yet."""
@@ -348,51 +255,45 @@ class CellSupervisor:
             _try_action(lambda: os.kill(process.pid, number))
 
 
-def _seal_value(folder: Path, place: Path, name: str, limit: int) -> bool:
-    """Copy a built value to where every cell can read it; return False if it is not a plain file within the size limit.
+def _publish_shared_values(current: JobFile) -> None:
+    """Move the values that a cell built to where every cell of the same files can read them.
 
-    The bytes are copied, since a process of the child may still have the file open.
+    The bytes are copied, since another process may still have a file open. Only plain files within the quota count.
     """
-    if not re.fullmatch(r"[0-9a-f]{16}", name):
-        return False
-    part = place.with_name(f".{place.name}.{os.getpid()}.part")
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-    with suppress(OSError), open(os.open(folder / _shared.BUILT_NAME, flags), "rb") as file:
-        status = os.fstat(file.fileno())
-        if stat.S_ISREG(status.st_mode) and status.st_size <= limit:
-            with open(part, "wb") as copy:
-                shutil.copyfileobj(file, copy, 2**20)
-            part.chmod(0o444)
-            os.replace(part, place.with_name(f"{place.name}.{name}"))
-            return True
-    part.unlink(missing_ok=True)
-    return False
+    with suppress(OSError):
+        folder = os.open(current.folder / _shared.OWN_FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        left = current.checkpoint_bytes
+        for name in list(filter(_shared.NAME_PATTERN.fullmatch, os.listdir(folder)))[:_MAX_SHARED_VALUES]:
+            with suppress(OSError):
+                left -= _copy_shared_value(folder, name, _shared.get_value_path(current, name), left)
+        os.close(folder)
+    shutil.rmtree(current.folder / _shared.OWN_FOLDER, ignore_errors=True)
 
 
-def _parse_end(end: dict[str, Any]) -> dict[str, Any]:
-    """Validate a child's report of its end. Raises `ValueError`, `TypeError`, `AttributeError`."""
-    training: dict[str, Any] = end.get("training") or {}
-    return {
-        "status": str(end["status"]) if end.get("status") in ("ok", "error") else "error",
-        **{name: str(end.get(name, "")) for name in ("ename", "evalue", "sealed")},
-        "traceback": [str(line) for line in end.get("traceback", ())],
-        "diverged": bool(end.get("diverged")),
-        "training": {name: value if value is None else int(value) for name, value in training.items()},
-    }
+def _copy_shared_value(folder: int, name: str, target: Path, limit: int) -> int:
+    """Copy a value unless it exists, and return its size in bytes; 0 if it is not a plain file within the limit."""
+    source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    try:
+        status = os.fstat(source)
+        if target.exists() or not stat.S_ISREG(status.st_mode) or status.st_size > limit:
+            return 0
+        target.parent.mkdir(exist_ok=True)
+        part = target.with_name(f".{target.name}.{os.getpid()}.part")
+        with open(source, "rb", closefd=False) as file, open(part, "wb") as copy:
+            shutil.copyfileobj(file, copy, 2**20)
+        part.chmod(0o444)
+        os.replace(part, target)
+        return status.st_size
+    finally:
+        os.close(source)
 
 
-def _read_files(folder: Path) -> dict[str, bytes]:
-    """Read the files of a cell's folder before its code runs, except its inputs."""
-    names = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
-    return {str(name): (folder / name).read_bytes() for name in names if name.parts[0] not in ("inputs", "checkpoints")}
-
-
-def _cache_font_list(files: Mapping[str, bytes]) -> None:
-    """Build matplotlib's font list in the shared cache if a program uses matplotlib.
+def _cache_font_list(folder: Path) -> None:
+    """Build matplotlib's font list in the shared cache if the program in this folder uses matplotlib.
 
     A separate process does this, since the cache of a cell is removed together with the cell.
     """
-    if not any(b"matplotlib" in text for name, text in files.items() if name.endswith(".py")):
+    if not any(b"matplotlib" in path.read_bytes() for path in folder.rglob("*.py")):
         return
     if (pid := os.fork()) == 0:
         try:

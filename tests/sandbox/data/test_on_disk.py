@@ -13,11 +13,10 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.sandbox.data import preparation
-from labwright.sandbox.data.frames import import_pyarrow
 from labwright.sandbox.data.spec import parse_spec
 from labwright.sandbox.datasets import build_registry, materialise, read_materialised
 from labwright.sandbox.job import DatasetError
-from tests.sandbox.data.sample_files import find_refusal, materialise_named, write_pictures, write_table
+from tests.sandbox.data.sample_files import materialise_named, write_pictures, write_table
 
 pytestmark = pytest.mark.slow
 
@@ -112,28 +111,6 @@ def test_code_maps_what_is_large_and_is_scored(
     told = json.loads(capsys.readouterr().out)
     found = {(one["name"], one["grade"]): one["value"] for one in told["measurements"]}
     assert any(name == "accuracy" and value == 1.0 for (name, _), value in found.items()), found
-
-
-def test_a_parquet_table_larger_than_memory_passes_column_by_column(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng = np.random.default_rng(0)
-    numbers = {f"c{i}": rng.normal(3, 2, 400) for i in range(5)}
-    numbers["c0"][::7] = np.nan
-    rows = import_pyarrow().table({**numbers, "kind": rng.choice(["a", "b"], 400), "y": rng.integers(0, 2, 400)})
-    import_pyarrow("parquet").write_table(rows, tmp_path / "t.parquet", row_group_size=90)
-    whole = materialise_named("t=t.parquet,target=y", tmp_path)
-    spec = parse_spec("small=t.parquet,target=y", tmp_path)
-    facts = materialise(
-        "small", views=tmp_path / "v", labels=tmp_path / "l", seed=3, sources=build_registry([spec], 12_000)
-    )
-    assert facts.columns == whole.facts.columns and facts.missing == {"c0": 58}
-    with np.load(tmp_path / "v" / "small.npz") as view:
-        assert view["train_x"].dtype == np.float32 and not np.isnan(view["train_x"]).any()
-        for split in facts.sizes:
-            assert np.allclose(view[f"{split}_x"], whole.view[f"{split}_x"], atol=1e-5)
-    line = find_refusal("s=t.parquet,target=c1,time=c2,horizon=2", tmp_path, limit=12_000)
-    assert "exceed the limit for time series" in line
 
 
 # --- texts ----------------------------------------------------------------------------------------------------------
