@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby, takewhile
 from pathlib import Path
 from statistics import median
 from typing import IO, Literal
@@ -167,8 +166,7 @@ def order_lines(page: PdfPage, number: int = 1) -> list[TextLine]:
     left, right, spanning = _sort_by_side(runs, gap, page.width)
     lines = list[TextLine]()
     column = 0
-    groups = [*_group_spanning(spanning, [*left, *right]), *_find_balanced_ends([*left, *right], runs, gap)]
-    for top, bottom, rows in (*sorted(groups, key=lambda group: group[0]), (float("inf"), 0.0, [])):
+    for top, bottom, rows in (*_group_spanning(spanning, [*left, *right]), (float("inf"), 0.0, [])):
         for side in (left, right):
             above = [run for run in side if _middle(run) < top]
             side[:] = [run for run in side if _middle(run) >= top]
@@ -274,21 +272,6 @@ def _group_spanning(spanning: Sequence[Run], others: Sequence[Run]) -> list[tupl
     return groups
 
 
-def _find_balanced_ends(
-    columns: Sequence[Run], runs: Sequence[Run], gap: float
-) -> Iterator[tuple[float, float, list[Run]]]:
-    """Yield where both columns end and begin again, as above references: the content goes back to the left, below."""
-    inside, lowest, sides = set(map(id, columns)), 0.0, list[bool]()
-    for run in runs:
-        left, top, _, bottom = enclose(run)
-        if id(run) in inside:
-            if left < gap and top > lowest and sides and sides[-1] and not all(sides):
-                yield top - 0.1, top - 0.1, []
-                sides = []
-            sides.append(left >= gap)
-        lowest = max(lowest, bottom)
-
-
 def _join_rows(runs: Sequence[Run], page: int, column: int) -> list[TextLine]:
     """Join the runs of a column into rows, from top to bottom."""
     rows: list[list[Run]] = []
@@ -365,8 +348,6 @@ MIN_LARGER_POINTS = 0.4
 """Points by which a heading is larger than the body, if its font is that of the body."""
 MAX_SMALLER_POINTS = 1.2
 """Points by which a heading may be smaller than the body."""
-MIN_ABSTRACT_WORDS = 40
-"""Minimum words of an abstract without a heading."""
 MIN_FURNITURE_GAP = 1.2
 """Minimum distance from a page number to the text, in usual distances between lines."""
 MAX_MISSING = 1
@@ -378,8 +359,6 @@ _NAMED = re.compile(
     r"(?:abstract|references|bibliography|acknowledge?ments?|supplementary materials?)[ .:]*|append(?:ix|ices)\b.*",
     re.IGNORECASE,
 )
-_REFERENCES = re.compile("references|bibliography", re.IGNORECASE)
-_ENTRY = re.compile(r"\[(\d{1,3})\]\s")
 _APPENDIX = re.compile("appendi", re.IGNORECASE)
 _ABSTRACT = re.compile(r"abstract\b[ .:\u2014\u2013-]*", re.IGNORECASE)
 _NUMBER = re.compile(
@@ -387,7 +366,6 @@ _NUMBER = re.compile(
 )
 _DECIMAL = re.compile(r"((?:\d{1,2}|[A-Z])(?:\.\d{1,2})+)\.?\s+\S")
 _PAGE_NUMBER = re.compile(r"\W*(?:page\s+)?(?:\d{1,4}|[ivxlc]+)(?:\s*(?:/|of)\s*\d+)?\W*", re.IGNORECASE)
-_CAPTION = re.compile(r"[^\W\d_]+\.?\s*\d+\s*[.:|]")
 _ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50}
 
 NumberKind = Literal["arabic", "roman", "letter"]
@@ -432,19 +410,17 @@ def split_sections(pages: Sequence[PdfPage]) -> tuple[PdfSection, ...]:
     if not lines:
         return ()
     body = _find_body_style(lines)
-    notes = _find_footnotes(lines, body)
-    kept = [line for at, line in enumerate(lines) if at not in notes]
-    headings = _choose_headings(kept, list(_find_candidates(kept, body)), body)
-    if not headings:
-        return ()
-    return tuple(_cut(kept, headings, [lines[at] for at in sorted(notes)]))
+    headings = _choose_headings(lines, list(_find_candidates(lines, body)), body)
+    return tuple(_cut(lines, headings)) if headings else ()
 
 
 # --- running heads, page numbers and watermarks -----------------------------------------------------------------------
 
 
 def remove_furniture(pages: Sequence[PdfPage]) -> list[TextLine]:
-    """Return the lines of all pages without running heads, page numbers and large watermarks."""
+    """Return the lines of all pages without running heads, page numbers and large watermarks: of the highest and lowest
+    two rows of a page those that are a number, or that stand at the same height on several pages, apart from the text
+    or with the same words."""
     by_page = list[list[TextLine]]()
     for number, page in enumerate(pages, 1):
         words = tuple(word for word in page.words if word.size <= MAX_HEIGHT_POINTS)
@@ -453,32 +429,25 @@ def remove_furniture(pages: Sequence[PdfPage]) -> list[TextLine]:
     if not lines:
         return []
     body, pitch = _find_body_style(lines), find_pitch(lines)
-    rows = [
-        (edge, row, _measure_distance(row, some) / pitch) for some in by_page for edge, row in _find_edge_rows(some)
-    ]
-    numbered = {row[0].page for _, row, _ in rows if all(_PAGE_NUMBER.fullmatch(line.text) for line in row)}
-    offsets = Counter(offset for _, row, apart in rows if apart > MIN_FURNITURE_GAP for offset in _find_offsets(row))
+    rows = [(row, _measure_distance(row, some) / pitch) for some in by_page for row in _find_edge_rows(some)]
     removed = set[int]()
-    for edge, row, apart in rows:
-        level = [other for other in rows if other[0] == edge and abs(other[1][0].baseline - row[0].baseline) <= 3]
-        alike = [other for _, other, _ in level if _mask_numbers(other) == _mask_numbers(row)]
+    for row, apart in rows:
+        level = [other for other in rows if abs(other[0][0].baseline - row[0].baseline) <= 3]
+        alike = [other for other, _ in level if _mask_numbers(other) == _mask_numbers(row)]
         is_small = max(line.style.size for line in row) <= body.size + MIN_LARGER_POINTS
-        is_head = len(level) >= max(3, 0.2 * len(pages)) and sum(other[2] > 1.5 for other in level) > 0.8 * len(level)
+        is_head = len(level) >= max(3, 0.2 * len(pages)) and sum(other[1] > 1.5 for other in level) > 0.8 * len(level)
         is_number = all(_PAGE_NUMBER.fullmatch(line.text) for line in row) and apart > MIN_FURNITURE_GAP
         is_repeated = len(alike) >= max(2, min(3, len(pages)))
-        is_counted = row[0].page not in numbered and any(offsets[one] > 1 for one in _find_offsets(row))
-        is_counted = is_counted and apart > MIN_FURNITURE_GAP
-        if is_number or (is_small and (is_head or is_repeated or is_counted)):
+        if is_number or (is_small and (is_head or is_repeated)):
             removed |= set(map(id, row))
     return [line for line in lines if id(line) not in removed]
 
 
-def _find_edge_rows(lines: Sequence[TextLine]) -> Iterator[tuple[str, list[TextLine]]]:
+def _find_edge_rows(lines: Sequence[TextLine]) -> Iterator[list[TextLine]]:
     """Yield the highest and the lowest two rows of a page."""
     heights = sorted({round(line.baseline) for line in lines})
-    for edge, some in (("top", heights[:2]), ("bottom", heights[-2:])):
-        for height in some:
-            yield edge, [line for line in lines if abs(line.baseline - height) <= 2]
+    for height in {*heights[:2], *heights[-2:]}:
+        yield [line for line in lines if abs(line.baseline - height) <= 2]
 
 
 def _measure_distance(row: Sequence[TextLine], lines: Sequence[TextLine]) -> float:
@@ -486,12 +455,6 @@ def _measure_distance(row: Sequence[TextLine], lines: Sequence[TextLine]) -> flo
     height = row[0].baseline
     others = [line.baseline for line in lines if not _PAGE_NUMBER.fullmatch(line.text)]
     return min((abs(one - height) for one in others if abs(one - height) > 2), default=float("inf"))
-
-
-def _find_offsets(row: Sequence[TextLine]) -> set[int]:
-    """Return by how much the numbers at the ends of a row exceed the number of its page in the file."""
-    words = [word.text for line in row for word in line.words]
-    return {int(word) - row[0].page for word in (words[0], words[-1]) if word.isdecimal() and len(word) <= 4}
 
 
 def _mask_numbers(row: Sequence[TextLine]) -> str:
@@ -505,29 +468,6 @@ def _find_body_style(lines: Sequence[TextLine]) -> TextStyle:
     return max(letters, key=lambda style: letters[style])
 
 
-def _find_footnotes(lines: Sequence[TextLine], body: TextStyle) -> set[int]:
-    """Return the positions of footnotes: small text at the end of a column, with a mark or on the title page."""
-    found, end = set[int](), 0
-    for (page, _), column in groupby(lines, key=lambda line: (line.page, line.column)):
-        some = list(column)
-        begin = len(some)
-        while begin > 0 and some[begin - 1].style.size < body.size - MIN_LARGER_POINTS:
-            if begin < len(some) and some[begin].baseline - some[begin - 1].baseline > 2 * some[begin].style.size:
-                break
-            begin -= 1
-        is_note = 0 < begin < len(some) and not _CAPTION.match(some[begin].text)
-        if is_note and (page == 1 or (_has_mark(some[begin]) and not _may_be_heading(some[begin - 1], body))):
-            found |= set(range(end + begin, end + len(some)))
-        end += len(some)
-    return found
-
-
-def _has_mark(line: TextLine) -> bool:
-    """Return whether a line begins with a raised mark, or with a symbol such as an asterisk or a dagger."""
-    first = line.words[0]
-    return first.size < 0.85 * line.style.size or first.text[0] in "*\u2217\u22c6\u2020\u2021\u00a7\u00b6"
-
-
 # --- headings -------------------------------------------------------------------------------------------------------
 
 
@@ -536,9 +476,6 @@ def _find_candidates(lines: Sequence[TextLine], body: TextStyle) -> Iterator[_Ca
     while at < len(lines):
         line, first = lines[at], at
         if not _may_be_heading(line, body):
-            if inline := _read_inline_heading(line, body):
-                rest = line.text[len(inline) :].strip()
-                yield _Candidate(at, at, "", inline, inline, line.style, True, rest)
             at += 1
             continue
         before = lines[at - 1] if at else None
@@ -572,14 +509,6 @@ def _may_be_heading(line: TextLine, body: TextStyle) -> bool:
 def _has_family(font: str, body: TextStyle) -> bool:
     """Return whether a font is that of the body, in any size: TeX has a font for each, such as CMR9 and CMR10."""
     return re.sub(r"[\d.]+$", "", font) == re.sub(r"[\d.]+$", "", body.font)
-
-
-def _read_inline_heading(line: TextLine, body: TextStyle) -> str:
-    """Return the numbered heading that a line of text begins with, such as "3.1. Model." in bold; "" if none."""
-    titled = takewhile(lambda word: not _has_family(word.font, body), line.words[1:])
-    words = [word.text for word in (line.words[0], *titled)]  # the number may be set like the body
-    heading = " ".join(words)
-    return heading if len(words) < len(line.words) and _DECIMAL.match(heading) and heading.endswith(".") else ""
 
 
 def _continues_heading(line: TextLine, following: TextLine, label: str, body: TextStyle) -> bool:
@@ -662,7 +591,7 @@ def _choose_headings(lines: Sequence[TextLine], candidates: Sequence[_Candidate]
         chosen = chosen[1:]  # the title of the paper
     if sum(one.level == 1 for one in chosen) < 2:
         return []
-    return _add_references(lines, _add_abstract(lines, chosen, kind))
+    return _add_abstract(lines, chosen)
 
 
 def _find_section_style(candidates: Sequence[_Candidate]) -> tuple[TextStyle | None, NumberKind | None]:
@@ -704,65 +633,28 @@ def read_number(label: str, kind: NumberKind) -> int:
     return sum(-one if one < after else one for one, after in zip(values, (*values[1:], 0), strict=True))
 
 
-def _add_heading(at: int, line: TextLine, title: str, rest: str) -> _Candidate:
-    """Return a heading that is not a line of its own; `rest` is the text of its line."""
-    return _Candidate(at, at, "", title, title, line.style, True, rest, level=1)
-
-
-def _add_abstract(lines: Sequence[TextLine], headings: list[_Candidate], kind: NumberKind | None) -> list[_Candidate]:
-    """Add an abstract whose heading is not a line of its own: "Abstract. We ...", or a block without a heading."""
-    if any(_ABSTRACT.fullmatch(one.title) for one in headings):
-        return headings
-    begin = headings[0].first
-    for at, line in enumerate(lines[:begin]):
-        if match := _ABSTRACT.match(line.text):
-            return [_add_heading(at, line, "Abstract", line.text[match.end() :]), *headings]
-    if kind is None:
-        return headings
-    pitch, blocks = find_pitch(lines), list[list[int]]()
-    for at in range(begin):
-        if not blocks or begins_block(lines[at - 1], lines[at], pitch):
-            blocks.append([])
-        blocks[-1].append(at)
-    sizes = {block[0]: sum(len(lines[at].words) for at in block) for block in blocks}
-    first = max(sizes, key=lambda at: sizes[at], default=0)
-    if sizes.get(first, 0) < MIN_ABSTRACT_WORDS:
-        return headings
-    return [_add_heading(first, lines[first], "Abstract", lines[first].text), *headings]
-
-
-def _add_references(lines: Sequence[TextLine], headings: list[_Candidate]) -> list[_Candidate]:
-    """Add a list of references without a heading: from "[1] ..." to the end, with consecutive numbers."""
-    numbers = [(at, int(match[1])) for at, line in enumerate(lines) if (match := _ENTRY.match(line.text))]
-    begin = next((at for at, number in reversed(numbers) if number == 1), None)
-    if begin is None or any(one.first >= begin or _REFERENCES.match(one.title) for one in headings):
-        return headings
-    listed = [number for at, number in numbers if at >= begin]
-    if len(listed) < 2 or listed != list(range(1, len(listed) + 1)):
-        return headings
-    return [*headings, _add_heading(begin, lines[begin], "References", lines[begin].text)]
+def _add_abstract(lines: Sequence[TextLine], headings: list[_Candidate]) -> list[_Candidate]:
+    """Add an abstract whose heading is not a line of its own: "Abstract. We ..."."""
+    if not any(_ABSTRACT.fullmatch(one.title) for one in headings):
+        for at, line in enumerate(lines[: headings[0].first]):
+            if match := _ABSTRACT.match(line.text):
+                rest = line.text[match.end() :]
+                return [_Candidate(at, at, "", "Abstract", "Abstract", line.style, True, rest, level=1), *headings]
+    return headings
 
 
 # --- sections -------------------------------------------------------------------------------------------------------
 
 
-def _cut(lines: Sequence[TextLine], headings: Sequence[_Candidate], notes: Sequence[TextLine]) -> Iterator[PdfSection]:
-    """Yield the sections. Footnotes follow the text of their section; those of page 1 belong to the title page."""
+def _cut(lines: Sequence[TextLine], headings: Sequence[_Candidate]) -> Iterator[PdfSection]:
+    """Yield the sections; what stands between the abstract and the first numbered heading belongs to the title page."""
     ends = [one.first for one in headings[1:]] + [len(lines)]
     abstract = next((one for one in headings if _ABSTRACT.fullmatch(f"{one.title} ")), None)
     first = next((one for one in headings if _NUMBER.match(one.title) and one is not abstract), None)
     front = [format_lines(lines[: headings[0].first])]
     sections = list[PdfSection]()
-    left = list(notes)
-    if abstract is not None:
-        front.append(format_lines([note for note in left if note.page == 1]))
-        left = [note for note in left if note.page > 1]
     for one, end in zip(headings, ends, strict=True):
-        own = lines[one.last + 1 : end]
-        last = lines[end - 1].page
-        mine, left = [note for note in left if note.page <= last], [note for note in left if note.page > last]
-        text = "\n".join(part for part in (one.rest, format_lines(own)) if part)
-        text = "\n\n".join(part for part in (text, format_lines(mine)) if part)
+        text = "\n".join(part for part in (one.rest, format_lines(lines[one.last + 1 : end])) if part)
         is_front = abstract is not None and first is not None and abstract.first < one.first < first.first
         if is_front and not _NAMED.fullmatch(one.title):
             front.append(f"{one.title}\n{text}")

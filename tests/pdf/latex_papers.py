@@ -154,6 +154,7 @@ def _list_articles() -> Iterator[LatexPaper]:
         document_class="amsart",
         head=_HEAD.replace(r"\thanks", r"}\thanks").replace("0000-5.}}", "0000-5.}"),
         front=rf"\begin{{abstract}}{ABSTRACT}\end{{abstract}}\maketitle",
+        inner=(),  # its subsections begin within a line
     )
 
 
@@ -205,7 +206,7 @@ def _list_publishers() -> Iterator[LatexPaper]:
         "revtex4-2", document_class="revtex4-2", options="aps,reprint",
         head="", front=r"\title{On the Confidence of Small Classifiers}\author{Ada Example}\affiliation{University}"
         rf"\date{{\today}}\begin{{abstract}}{ABSTRACT}\end{{abstract}}\maketitle",
-        back=REFERENCES, titles=(*TITLES, "References"),
+        back=REFERENCES, titles=TITLES, has_abstract=False,  # both without a heading
     )  # fmt: skip
 
 
