@@ -28,6 +28,7 @@ from labwright.models.offline.ideation import (
     answer_related_work,
 )
 from labwright.models.offline.judgements import (
+    CONFIGURE_MODEL_HINT,
     answer_cite_ask,
     answer_cite_select,
     answer_claim_reader,
@@ -35,8 +36,6 @@ from labwright.models.offline.judgements import (
     answer_compare,
     answer_feedback,
     answer_influence,
-    answer_judge,
-    answer_prefer,
     answer_prior_search,
     answer_prior_work,
     answer_protocol_review,
@@ -44,15 +43,7 @@ from labwright.models.offline.judgements import (
     answer_summary,
     answer_vision,
 )
-from labwright.models.offline.paper_writing import (
-    answer_addendum,
-    answer_copy_edit,
-    answer_outline,
-    answer_reflect,
-    answer_respond,
-    answer_reviewer_requests,
-    answer_write,
-)
+from labwright.models.offline.paper_writing import answer_copy_edit, answer_outline, answer_reflect, answer_write
 from labwright.models.offline.repository_author import answer_coder
 from labwright.record.schema.decisions import TokenUsage
 
@@ -74,7 +65,6 @@ ANSWER_FUNCTIONS: dict[str, Callable[[Any], BaseModel]] = {
     "second_claim_reader": answer_claim_reader,
     "setup_reader": answer_setup_reader,
     "copy_edit": answer_copy_edit,
-    "judge": answer_judge,
     "influence": answer_influence,
     "figure_review": answer_figure_review,
     "ablation_plan": answer_ablation_plan,
@@ -88,14 +78,10 @@ ANSWER_FUNCTIONS: dict[str, Callable[[Any], BaseModel]] = {
     "idea_match": answer_idea_match,
     "idea_of": answer_idea_of,
     "digest": answer_digest,
-    "prefer": answer_prefer,
     "prior_search": answer_prior_search,
     "prior_work": answer_prior_work,
     "protocol_review": answer_protocol_review,
     "code_reader": answer_code_reader,
-    "reviewer_requests": answer_reviewer_requests,
-    "addendum": answer_addendum,
-    "respond": answer_respond,
 }
 
 
@@ -113,6 +99,7 @@ class OfflineResearcher(SingleModelBackend):
         act = ANSWER_FUNCTIONS.get(request.role.name)
         if act is None:
             raise CatalogueError(
-                f"the offline model does not support role '{request.role}'; it supports {', '.join(ANSWER_FUNCTIONS)}"
+                f"the offline model cannot read papers, so it has no answer of role '{request.role}': "
+                f"{CONFIGURE_MODEL_HINT}"
             )
         return Reply(output=act(request.inputs), usage=TokenUsage(usd=0.0), model=OFFLINE_MODEL_NAME)

@@ -314,9 +314,6 @@ class JudgeAnswer(FrozenModel):
     )
     scores: RubricScores
     confidence: int = Field(description="confidence in the overall judgement")
-    heuristic: SkipJsonSchema[bool] = Field(
-        default=False, description="set by the offline model, which counts and does not read"
-    )
 
 
 def build_answer_type(rubric: Rubric) -> type[JudgeAnswer]:

@@ -20,12 +20,10 @@ from numpy.typing import NDArray
 
 from labwright.record.schema.paper import AuditFacts
 from labwright.review.external_papers.arithmetic import (
-    MIN_ESTABLISHED_ROWS,
     SCORE_LABEL,
     SETTING_LABEL,
     Contradiction,
     find_contradictions,
-    follows_as_change,
     gives_change,
 )
 from labwright.review.external_papers.passages import ClaimedNumber, extract_claims, extract_passages
@@ -344,9 +342,8 @@ def _settle(
 
 # Find printed results that are in no result file and do not follow from numbers that are. This is a fact about the
 # files, not an accusation. Numbers that need not be in a file are excluded: whole numbers (counts, sizes, pages),
-# settings (by the words around them), deviations, cited numbers, changes (differences,
-# ratios) between any two numbers of the paper, columns of changes from one row, and what follows from other numbers
-# of the same sentence.
+# settings (by the words around them), deviations, cited numbers, columns of changes, changes (differences, ratios)
+# between any two numbers of the paper, and what follows from other numbers of the same sentence.
 
 MAX_PAIRED_VALUES = 60
 """Maximum numbers of a paper between which changes are tried."""
@@ -357,6 +354,8 @@ _SIGNED_RESULT = re.compile(
 )
 """Words next to the size of a change, or in the label of a column or row of changes."""
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z(\[])")
+CHANGE_LABEL = re.compile(r"improve|change|gain|reduction|increase|delta|\u0394|compression|speed-?up", re.I)
+"""Words in the label of a column of changes, which follow from another column."""
 _SPREAD = re.compile(r"(?:\u00b1|\+/?-|\\pm)\W*$|\d\D{0,30}\[(?:[^\[\]]*[,;])?\s*[-\u2212+]?$")
 """Text before a deviation, or a bound of an interval in brackets after its estimate: many methods compute these."""
 _CITED = re.compile(
@@ -377,7 +376,6 @@ def find_missing_results(verdicts: Sequence[NumberVerdict]) -> tuple[NumberVerdi
         if not (
             (_is_change_size(one) and any(gives_change(a, b, one.claim.number) for a, b in pairs))
             or _is_among(one.claim.number, _combine_others(one, verdicts))
-            or _is_change_from_row(one, verdicts)
         )
     )
 
@@ -408,26 +406,6 @@ def _combine_others(one: NumberVerdict, verdicts: Sequence[NumberVerdict]) -> li
     return combined + [1 - value for value in combined if 0 < value < 1]
 
 
-def _is_change_from_row(one: NumberVerdict, verdicts: Sequence[NumberVerdict]) -> bool:
-    """Return whether the whole column of a cell has the changes of another column from one row, which has none."""
-    cell = one.claim.cell
-    if cell is None:
-        return False
-    columns: dict[int, dict[int, PrintedNumber]] = defaultdict(dict)
-    for other in verdicts:
-        if other.claim.passage is one.claim.passage and other.claim.cell is not None:
-            columns[other.claim.cell.column].setdefault(other.claim.cell.row, other.claim.number)
-    own = columns.pop(cell.column)
-    return any(
-        len(rows := [row for row in own if row in numbers and row != base]) >= MIN_ESTABLISHED_ROWS
-        and all(follows_as_change(numbers[row], numbers[base], own[row]) for row in rows)
-        for numbers in columns.values()
-        for base in numbers
-        if abs(numbers[base].value) > numbers[base].rounding_slack
-        and (base not in own or own[base].value in (0.0, 1.0, 100.0))
-    )
-
-
 def _should_be_in_a_file(one: NumberVerdict) -> bool:
     """Return whether a number is a result by its form and its words: no count, spread, setting or cited number."""
     number, cell, (before, after) = one.claim.number, one.claim.cell, _text_around(one)
@@ -437,7 +415,7 @@ def _should_be_in_a_file(one: NumberVerdict) -> bool:
         return not (_CITED.search(f"{before}{after}") or SETTING_LABEL.search(before[-30:]))
     row = " ".join(other.text for other in one.claim.passage.cells if other.row == cell.row)
     is_setting = SETTING_LABEL.search(cell.label) and not SCORE_LABEL.search(cell.label)
-    return not (_CITED.search(f"{cell.label} {row}") or is_setting)
+    return not (_CITED.search(f"{cell.label} {row}") or is_setting or CHANGE_LABEL.search(cell.column_label))
 
 
 def _text_around(one: NumberVerdict) -> tuple[str, str]:
