@@ -211,8 +211,7 @@ class Codex:
         return ""
 
     def enforces(self, schema: Mapping[str, Any]) -> bool:
-        """Return whether the service's strict schemas can express this one: all fields of all objects are required."""
-        return _is_strict(schema)
+        return False  # its service accepts only schemas without any optional field
 
     def build_command(self, question: Question, retries: int) -> CommandLine:
         words = "exec --json --ephemeral --skip-git-repo-check --ignore-user-config --ignore-rules --color never"
@@ -235,9 +234,6 @@ class Codex:
         argv = [self.program, *words.split(), "-s", "read-only"]
         for key, value in settings.items():
             argv += ["-c", f"{key}={json.dumps(value)}"]
-        if question.schema is not None:
-            (question.folder / "schema.json").write_text(json.dumps(question.schema), encoding="utf-8")
-            argv += ["--output-schema", str(question.folder / "schema.json")]
         for number, image in enumerate(question.images):
             path = question.folder / f"image{number}.{image.media_type.rpartition('/')[2]}"
             path.write_bytes(image.data)
@@ -272,22 +268,6 @@ class Codex:
                 seen.error = str(_get(event, "error", "message") or "the turn failed")
             case _:
                 pass
-
-
-def _is_strict(schema: object) -> bool:
-    if isinstance(schema, list):
-        return all(map(_is_strict, cast("list[object]", schema)))
-    if not isinstance(schema, dict):
-        return True
-    content = cast("dict[str, object]", schema)
-    properties = content.get("properties")
-    if content.get("type") == "object":
-        required = cast("Sequence[str]", content.get("required") or ())
-        if content.get("additionalProperties") is not False or set(required) != set(
-            cast("dict[str, object]", properties or {})
-        ):
-            return False
-    return not {"default", "oneOf", "prefixItems"} & set(content) and all(map(_is_strict, content.values()))
 
 
 AgentProgram = ClaudeCode | Codex

@@ -64,7 +64,6 @@ _QUOTA = re.compile(
     re.IGNORECASE,
 )
 _CONTEXT = re.compile(r"prompt is too long|context (?:window|length)|input is too long", re.IGNORECASE)
-_SCHEMA = re.compile(r"invalid_json_schema|invalid schema", re.IGNORECASE)
 _MODEL = re.compile(r"\b404\b|model.{0,80}(?:not (?:found|exist|supported|available)|does not exist)", re.IGNORECASE)
 _DOWN = re.compile(
     r"\b5\d\d\b|overloaded|connection|network|timed? ?out|high demand|temporar|retry limit|reconnect", re.IGNORECASE
@@ -166,7 +165,6 @@ class CommandLineAgent(SingleModelBackend):
         self._has_answered = False
         self._own_tools: str | None = None
         """Why the program cannot switch off its own tools; None: not known yet."""
-        self._refused_schemas = set[type[BaseModel]]()
 
     async def get_context_limit(self, role: object) -> int | None:
         return self._settings.context_tokens
@@ -186,18 +184,14 @@ class CommandLineAgent(SingleModelBackend):
         schema, why = build_schema(request.output_type), ""
         asked = user = request.prompt.user + (render_conversation(request.conversation) if request.conversation else "")
         usage, tries = TokenUsage(usd=0.0, cached_usd=0.0), 1 if request.single else 1 + self._settings.output_retries
+        enforced = self._program.enforces(schema)
+        form = "Answer with one JSON object" + ("." if enforced else f" of this JSON schema:\n{json.dumps(schema)}")
         for number in range(tries):
-            enforced = self._program.enforces(schema) and request.output_type not in self._refused_schemas
-            form = "Answer with one JSON object" + ("." if enforced else f" of this JSON schema:\n{json.dumps(schema)}")
             try:
                 seen = await self._ask(request, f"{user}\n\n{form}", schema if enforced else None)
             except ModelUnavailable as error:
                 error.lost = usage + error.lost
                 raise
-            except _SchemaRefused:
-                self._refused_schemas.add(request.output_type)
-                why = "its service refuses the schema"
-                continue
             usage += self._price(seen)
             try:
                 output = _parse_answer(seen, request)
@@ -228,7 +222,7 @@ class CommandLineAgent(SingleModelBackend):
         return seen.usage.model_copy(update={"usd": usd, "cached_usd": 0.0 if usd == 0 else None})
 
     async def _ask(self, request: ModelRequest, user: str, schema: dict[str, Any] | None) -> AgentOutput:
-        """Run the program once and return what it printed. Raises `ModelError`, `_SchemaRefused`."""
+        """Run the program once and return what it printed. Raises `ModelError`."""
         with tempfile.TemporaryDirectory(prefix="scientist-agent-") as folder:
             question = Question(
                 Path(folder), request.prompt.system, user, self._model, request.images, schema and dict(schema)
@@ -246,8 +240,6 @@ class CommandLineAgent(SingleModelBackend):
                 raise late from None
             except OSError as error:
                 raise ModelConfigError(f"{self.name}: {self._program.program} does not start: {error}") from None
-        if schema is not None and _SCHEMA.search(process.seen.error):
-            raise _SchemaRefused
         self._raise_problem(process)
         self._has_answered = True
         return process.seen
@@ -286,10 +278,6 @@ class CommandLineAgent(SingleModelBackend):
         if _DOWN.search(text) or self._has_answered:
             return ModelUnavailable(ended)
         return ModelConfigError(f"{ended}; try {program.program} in a terminal, or {program.update_hint}")
-
-
-class _SchemaRefused(Exception):
-    """The service behind a program does not accept a schema."""
 
 
 def _parse_answer(seen: AgentOutput, request: ModelRequest) -> BaseModel:
