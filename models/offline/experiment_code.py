@@ -106,16 +106,12 @@ def _choose_variant(inputs: CodeInputs) -> int:
 
 
 def write_draft(study: OfflineStudy, inputs: CodeInputs) -> Program:
-    """Write the draft of this ordinal, with the faults that its entry lists; the first one without them, if an earlier
-    run of the study recorded its failures."""
+    """Write the draft of this ordinal, with the faults that its entry lists."""
     spec = study.drafts[_choose_variant(inputs) % len(study.drafts)]
-    failed = [one.id for one in inputs.studies if one.name == study.name and one.failures and inputs.ordinal == 0]
-    faults = () if failed else spec.faults
-    faulty = apply_edits(write_sound_draft(study, inputs), (study.find_fault(name) for name in faults))
+    faulty = apply_edits(write_sound_draft(study, inputs), (study.find_fault(name) for name in spec.faults))
     hidden = read_constant(faulty.experiment, "HIDDEN")
     varies = spec.network + (f", HIDDEN={hidden}" if inputs.ordinal >= len(study.drafts) else "")
-    learned = f" It avoids what failed in an earlier run (record {failed[0]})." if failed else ""
-    return make_program(faulty, title=spec.title, plan=spec.plan + learned, varies=varies)
+    return make_program(faulty, title=spec.title, plan=spec.plan, varies=varies)
 
 
 def write_sound_draft(study: OfflineStudy, inputs: CodeInputs) -> Scripts:

@@ -15,18 +15,6 @@ from pydantic import BaseModel
 from labwright.models.backend import ModelRequest, Reply, SingleModelBackend
 from labwright.models.errors import CatalogueError
 from labwright.models.offline.experiment_code import answer_code, answer_figure_review, answer_figures, answer_plot
-from labwright.models.offline.ideation import (
-    answer_ablation_plan,
-    answer_digest,
-    answer_idea,
-    answer_idea_match,
-    answer_idea_of,
-    answer_idea_reflect,
-    answer_missing_ablations,
-    answer_plan,
-    answer_proposal,
-    answer_related_work,
-)
 from labwright.models.offline.judgements import (
     CONFIGURE_MODEL_HINT,
     answer_cite_ask,
@@ -44,6 +32,7 @@ from labwright.models.offline.judgements import (
     answer_vision,
 )
 from labwright.models.offline.paper_writing import answer_copy_edit, answer_outline, answer_reflect, answer_write
+from labwright.models.offline.planning import answer_ablation_plan, answer_digest, answer_missing_ablations, answer_plan
 from labwright.models.offline.repository_author import answer_coder
 from labwright.record.schema.decisions import TokenUsage
 
@@ -71,12 +60,6 @@ ANSWER_FUNCTIONS: dict[str, Callable[[Any], BaseModel]] = {
     "missing_ablations": answer_missing_ablations,
     "cite_ask": answer_cite_ask,
     "cite_select": answer_cite_select,
-    "idea": answer_idea,
-    "idea_reflect": answer_idea_reflect,
-    "related_work": answer_related_work,
-    "proposal": answer_proposal,
-    "idea_match": answer_idea_match,
-    "idea_of": answer_idea_of,
     "digest": answer_digest,
     "prior_search": answer_prior_search,
     "prior_work": answer_prior_work,

@@ -190,7 +190,7 @@ def ask(role: str, inputs: BaseModel, output_type: type[BaseModel]) -> BaseModel
 
 def test_every_role_answers_with_its_type_and_twice_the_same() -> None:
     asked = questions()
-    elsewhere = {"influence"} | set(IDEATION)  # it names nothing, and test_ideating.py
+    elsewhere = {"influence"} | set(IDEATION)  # tests/review/test_screening.py, tests/context
     assert {role for role, _, _ in asked} == set(ANSWER_FUNCTIONS) - elsewhere
     for role, inputs, output_type in asked:
         first, second = ask(role, inputs, output_type), ask(role, inputs, output_type)
