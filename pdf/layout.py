@@ -1,10 +1,10 @@
-"""Order the words of a page into lines, columns and text.
+"""Order the words of a page into lines and text.
 
-A page with two columns is read column by column, between any two rows that span both. Words on one baseline form a row;
-`CELL_SEPARATOR` stands between the cells of a table's row. Rotated words come last.
+Words are read in the order of the file's content, in which TeX, word processors and browsers write columns one after
+the other. Words on one baseline form a row; `CELL_SEPARATOR` stands between the cells of a table's row. Rotated words
+come last.
 
-Limits: at most two columns; a text box next to another one is read row by row, unless a gap between columns separates
-them.
+Limits: a program that writes the content in another order is read in that order.
 """
 
 from __future__ import annotations
@@ -24,14 +24,6 @@ from labwright.pdf.reader import TIMEOUT_SECONDS, PdfPage, PdfWord, read_pdf
 CELL_SEPARATOR = " \u00a6 "
 MAX_SPACE_EMS = 1.1
 """Width in ems of a space in justified text; a wider gap separates cells of a table."""
-MIN_COLUMN_RUNS = 8
-"""Minimum number of runs of words on either side of the gap on a page with two columns."""
-MIN_PROSE_RUNS = 3
-"""The same for runs of prose, on a page that is filled only in part."""
-MIN_OVERREACH_SHARE = 0.05
-"""Share of a page's width that a row reaches into both columns if it spans them."""
-MIN_PROSE_SHARE = 0.3
-"""Share of a page's width; runs of prose are wider than cells."""
 MIN_LINE_NUMBERS = 8
 """Minimum number of consecutive numbers in a margin that count lines."""
 MIN_BLOCK_GAP = 1.35
@@ -49,14 +41,10 @@ class TextStyle:
 
 @dataclass(frozen=True)
 class TextLine:
-    """A row of a column: its cells (runs of words) from left to right, and its place.
-
-    `column` numbers the columns and spanning parts of a page in reading order.
-    """
+    """A row of a page: its cells (runs of words) from left to right."""
 
     cells: tuple[tuple[PdfWord, ...], ...]
     page: int
-    column: int
 
     @cached_property
     def words(self) -> tuple[PdfWord, ...]:
@@ -132,16 +120,16 @@ def find_pitch(lines: Sequence[TextLine]) -> float:
     steps = [
         after.baseline - before.baseline
         for before, after in itertools.pairwise(lines)
-        if (before.page, before.column) == (after.page, after.column) and after.baseline > before.baseline
+        if before.page == after.page and after.baseline > before.baseline
     ]
     return median(steps) if steps else 12.0
 
 
 def begins_block(before: TextLine, line: TextLine, pitch: float) -> bool:
     """Return whether a gap, a new column or a change of the size separates a line from the one before it."""
-    if (before.page, before.column) != (line.page, line.column):
-        return before.page == line.page or not is_continued(before, line)
     step = line.baseline - before.baseline
+    if before.page != line.page or step < 0:
+        return not is_continued(before, line)
     usual = max(pitch, 1.1 * max(before.style.size, line.style.size)) if line.style == before.style else pitch
     return step > MIN_BLOCK_GAP * usual or (len(before.cells) > 1) != (len(line.cells) > 1)
 
@@ -157,26 +145,16 @@ Run = tuple[PdfWord, ...]
 
 
 def order_lines(page: PdfPage, number: int = 1) -> list[TextLine]:
-    """Return the lines of a page in reading order, without its marginal words."""
+    """Return the lines of a page in the order of its content, without its marginal words."""
     aside = set(map(id, find_marginal_words(page)))
-    runs = _join_runs([word for word in page.words if id(word) not in aside])
-    gap = _find_column_gap(runs, page.width)
-    if gap is None:
-        return _join_rows(runs, number, 0)
-    left, right, spanning = _sort_by_side(runs, gap, page.width)
-    lines = list[TextLine]()
-    column = 0
-    for top, bottom, rows in (*_group_spanning(spanning, [*left, *right]), (float("inf"), 0.0, [])):
-        for side in (left, right):
-            above = [run for run in side if _middle(run) < top]
-            side[:] = [run for run in side if _middle(run) >= top]
-            lines += _join_rows(above, number, column)
-            column += 1
-        inside = [run for side in (left, right) for run in side if _middle(run) <= bottom]
-        left, right = ([run for run in side if _middle(run) > bottom] for side in (left, right))
-        lines += _join_rows([*rows, *inside], number, column)
-        column += 1
-    return lines
+    rows: list[list[Run]] = []
+    for run in _join_runs([word for word in page.words if id(word) not in aside]):
+        row = next((row for row in reversed(rows[-3:]) if all(_are_adjacent(run, one) for one in row)), None)
+        if row is None:
+            rows.append([run])
+        else:
+            row.append(run)
+    return [TextLine(_join_cells(sorted(row, key=lambda run: run[0].box[0])), number) for row in rows]
 
 
 def find_marginal_words(page: PdfPage) -> list[PdfWord]:
@@ -218,70 +196,6 @@ def _continues_run(run: Sequence[PdfWord], word: PdfWord) -> bool:
         if not smaller or shift > 0.7 * em:
             return False
     return -0.3 * em < word.box[0] - before.box[2] < MAX_SPACE_EMS * em
-
-
-def _find_column_gap(runs: Sequence[Run], width: float) -> float | None:
-    """Return the position of the gap between two columns: few runs cross it, and many, or some of prose, lie on
-    either side."""
-    boxes = [enclose(run) for run in runs]
-    wide = [box for box in boxes if box[2] - box[0] >= MIN_PROSE_SHARE * width]
-    best: tuple[int, int, float, float] | None = None
-    for percent in range(40, 61):
-        at = width * percent / 100
-        left, right = sum(box[2] <= at for box in boxes), sum(box[0] >= at for box in boxes)
-        cross = len(boxes) - left - right
-        prose = sum(box[2] <= at for box in wide), sum(box[0] >= at for box in wide)
-        of_prose, is_filled = sum(prose), min(left, right) >= MIN_COLUMN_RUNS or min(prose) >= MIN_PROSE_RUNS
-        if is_filled and 2 * cross <= left + right and 2 * of_prose >= len(wide) > 0:
-            found = min(left, right), -cross, -abs(at - width / 2), at
-            best = found if best is None else max(best, found)
-    return best[-1] if best is not None else None
-
-
-def _sort_by_side(runs: Sequence[Run], gap: float, width: float) -> tuple[list[Run], list[Run], list[Run]]:
-    """Return the runs of the left and of the right column, and those of rows that span both.
-
-    A row of a table spans both columns if its content goes on from a cell on the left to one on the right.
-    """
-    sides = tuple[list[Run], list[Run], list[Run]]((list[Run](), list[Run](), list[Run]()))
-    spanning = set[int]()
-    boxes = [enclose(run) for run in runs]
-    for at, (left, _, right, _) in enumerate(boxes):
-        if min(gap - left, right - gap) > MIN_OVERREACH_SHARE * width:
-            spanning.add(at)
-        if at and boxes[at - 1][2] <= gap <= left and _are_level(runs[at - 1], runs[at]):
-            widths = [box[2] - box[0] for box in boxes[at - 1 : at + 1]]
-            if min(widths) < MIN_PROSE_SHARE * width:
-                spanning |= {at - 1, at}
-    for at, (run, box) in enumerate(zip(runs, boxes, strict=True)):
-        sides[2 if at in spanning else 0 if (box[0] + box[2]) / 2 < gap else 1].append(run)
-    return sides
-
-
-def _group_spanning(spanning: Sequence[Run], others: Sequence[Run]) -> list[tuple[float, float, list[Run]]]:
-    """Return the parts of a page that span both columns: top, bottom and runs; no line of a column lies within."""
-    middles = sorted(_middle(run) for run in others)
-    groups: list[tuple[float, float, list[Run]]] = []
-    for run in sorted(spanning, key=lambda run: enclose(run)[1]):
-        _, top, _, bottom = enclose(run)
-        if groups and not any(groups[-1][1] < middle < top for middle in middles):
-            first, last, rows = groups[-1]
-            groups[-1] = first, max(last, bottom), [*rows, run]
-        else:
-            groups.append((top, bottom, [run]))
-    return groups
-
-
-def _join_rows(runs: Sequence[Run], page: int, column: int) -> list[TextLine]:
-    """Join the runs of a column into rows, from top to bottom."""
-    rows: list[list[Run]] = []
-    for run in sorted(runs, key=lambda run: (run[0].baseline, run[0].box[0])):
-        row = next((row for row in reversed(rows[-3:]) if all(_are_adjacent(run, one) for one in row)), None)
-        if row is None:
-            rows.append([run])
-        else:
-            row.append(run)
-    return [TextLine(_join_cells(sorted(row, key=lambda run: run[0].box[0])), page, column) for row in rows]
 
 
 def _join_cells(row: Sequence[Run]) -> tuple[Run, ...]:
@@ -513,9 +427,9 @@ def _has_family(font: str, body: TextStyle) -> bool:
 
 def _continues_heading(line: TextLine, following: TextLine, label: str, body: TextStyle) -> bool:
     """Return whether a heading goes on in the next line; after a number of its own, in a style of its own."""
-    if (line.page, line.column) != (following.page, following.column) or not _may_be_heading(following, body):
-        return False
     step, size = following.baseline - line.baseline, max(line.style.size, following.style.size)
+    if line.page != following.page or step < 0 or not _may_be_heading(following, body):
+        return False
     if label:
         return step <= 4 * size
     if (

@@ -33,15 +33,7 @@ from labwright.models.offline.study import (
 )
 from labwright.models.offline.table_study import is_table_study, write_table_plots, write_table_program
 from labwright.models.roles.experiment_code import CodeInputs, NodeBrief, Program
-from labwright.models.roles.figures import (
-    FigurePart,
-    FigureReviewInputs,
-    FigureScript,
-    FiguresInputs,
-    PaperFigureReviews,
-    PlotInputs,
-    Plots,
-)
+from labwright.models.roles.figures import FigurePart, FigureScript, FiguresInputs, PlotInputs, Plots
 from labwright.record.schema.data_plan import parse_arm
 
 # --- repairs: by the class of the failure and a pattern in the source, one failure at a time --------------------------
@@ -269,8 +261,3 @@ def _choose_figures(inputs: FiguresInputs, datasets: tuple[str, ...], *, ablated
                 panels=spec.panels or len(datasets),
                 datasets=datasets[:1] if spec.panels else datasets,
             )
-
-
-def answer_figure_review(_: FigureReviewInputs) -> PaperFigureReviews:
-    """Review nothing: this model sees no images."""
-    return PaperFigureReviews(looked=False)

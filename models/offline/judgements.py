@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+from pydantic import BaseModel
 
 from labwright.models.roles.claim_reader import (
     ClaimReaderInputs,
@@ -21,10 +23,9 @@ from labwright.models.roles.claim_reader import (
     ReadSentences,
     SetupReaderInputs,
 )
-from labwright.models.roles.figures import FigureReviews, VisionInputs
-from labwright.models.roles.judge import Influence, InfluenceInputs
+from labwright.models.roles.figures import FigureReviews, PaperFigureReviews, VisionInputs
+from labwright.models.roles.judge import Influence
 from labwright.models.roles.node_assessment import (
-    CodeReaderInputs,
     CodeReading,
     CompareInputs,
     FeedbackInputs,
@@ -32,15 +33,8 @@ from labwright.models.roles.node_assessment import (
     StageReport,
     SummaryInputs,
 )
-from labwright.models.roles.paper_revision import CiteAskInputs, CiteQueries, CiteSelectInputs, CiteSelection
-from labwright.models.roles.study_plan import (
-    PriorSearch,
-    PriorSearchInputs,
-    PriorWork,
-    PriorWorkInputs,
-    ProtocolReview,
-    ProtocolReviewInputs,
-)
+from labwright.models.roles.paper_revision import CiteQueries, CiteSelection, CopyEdits
+from labwright.models.roles.study_plan import PriorSearch, PriorWork, ProtocolReview
 from labwright.record.schema.claims import ClaimDirection, ComparedSentence, ReadClaim, ReadSentence, SentenceLabel
 from labwright.record.schema.data_plan import parse_arm, parse_level
 from labwright.record.schema.hypotheses import HypothesisVerdict
@@ -121,21 +115,6 @@ def _order_arms(one: NumberReference, text: str, vocabulary: ClaimVocabulary) ->
 # --- the other roles that read: nothing is searched for, and no paper and no code is read ----------------------------
 
 
-def answer_prior_search(inputs: PriorSearchInputs) -> PriorSearch:
-    """Search for nothing: the study needs no network."""
-    return PriorSearch()
-
-
-def answer_prior_work(inputs: PriorWorkInputs) -> PriorWork:
-    """Extract nothing: this model reads no paper."""
-    return PriorWork()
-
-
-def answer_protocol_review(inputs: ProtocolReviewInputs) -> ProtocolReview:
-    """Find nothing: this model reads no plan."""
-    return ProtocolReview()
-
-
 def answer_setup_reader(inputs: SetupReaderInputs) -> ComparedSentences:
     """Find no fact for the numbered sentences: the set-up is written with macros of the record."""
     return ComparedSentences(
@@ -146,21 +125,6 @@ def answer_setup_reader(inputs: SetupReaderInputs) -> ComparedSentences:
             if one.number is not None
         )
     )
-
-
-def answer_code_reader(inputs: CodeReaderInputs) -> CodeReading:
-    """Return an empty reading, marked as unread."""
-    return CodeReading(verdict="doubtful", unread=True)
-
-
-def answer_cite_ask(inputs: CiteAskInputs) -> CiteQueries:
-    """Ask for nothing: the study's papers cite only their own library."""
-    return CiteQueries()
-
-
-def answer_cite_select(inputs: CiteSelectInputs) -> CiteSelection:
-    """Choose nothing: this model reads no abstract."""
-    return CiteSelection()
 
 
 # Roles `vision`, `feedback`, `compare`, `summary`: judgements from findings, measurements and statistics only.
@@ -252,14 +216,20 @@ def answer_summary(inputs: SummaryInputs) -> StageReport:
     )
 
 
-# The paper of a run is not read, for role `influence` neither, and its answer says so.
-
 CONFIGURE_MODEL_HINT = (
     "configure a model: --model PROVIDER:MODEL (as anthropic:NAME, or openai-chat:NAME with --base-url for your own "
     "server), or SCIENTIST_MODELS__NAME"
 )
 
-
-def answer_influence(_: InfluenceInputs) -> Influence:
-    """Name no passage, since none was read; the answer says so."""
-    return Influence(unread=True)
+UNREAD_ANSWERS: Mapping[str, BaseModel] = {
+    "prior_search": PriorSearch(),
+    "prior_work": PriorWork(),
+    "protocol_review": ProtocolReview(),
+    "code_reader": CodeReading(verdict="doubtful", unread=True),
+    "cite_ask": CiteQueries(),
+    "cite_select": CiteSelection(),
+    "figure_review": PaperFigureReviews(looked=False),
+    "copy_edit": CopyEdits(),
+    "influence": Influence(unread=True),
+}
+"""Answers of roles that read a plan, code, a paper or pictures, which this model cannot: it finds nothing."""

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from labwright.models.offline.edits import render_template
 from labwright.models.offline.study import STUDY_FOLDER, find_study_by_idea, is_repository_study, is_scored
 from labwright.models.offline.table_study import is_table_study
-from labwright.models.roles.paper_revision import CopyEditInputs, CopyEdits, ReflectInputs, Reflection, TextEdit
+from labwright.models.roles.paper_revision import ReflectInputs, Reflection, TextEdit
 from labwright.models.roles.paper_writing import (
     EstimateLine,
     ExploratoryComparison,
@@ -294,8 +294,6 @@ def _render_sentence(sentence: str, known: Mapping[str, Collection[str]]) -> str
 
 # --- reflection -------------------------------------------------------------------------------------------------------
 
-_DOUBLED_WORD = re.compile(r"(?:\b\w+\W+)?\b([a-z]+) \1\b(?:\W+\w+\b)?")
-
 
 def answer_reflect(inputs: ReflectInputs) -> Reflection:
     """Write the paper anew if there are further results, and move its last figure to the appendix if it is too long.
@@ -320,15 +318,4 @@ def answer_reflect(inputs: ReflectInputs) -> Reflection:
         done=not edits and not (is_long and placed),
         edits=tuple(edits),
         placements={placed[-1]: "appendix"} if is_long and placed else {},
-    )
-
-
-def answer_copy_edit(inputs: CopyEditInputs) -> CopyEdits:
-    """Remove words that are typed twice in a row."""
-    return CopyEdits(
-        edits=tuple(
-            TextEdit(section=one.where, old=found[0], new=found[0].replace(f"{found[1]} {found[1]}", found[1]))
-            for one in inputs.texts
-            for found in _DOUBLED_WORD.finditer(one.text)
-        )
     )

@@ -14,31 +14,31 @@ from pydantic import BaseModel
 
 from labwright.models.backend import ModelRequest, Reply, SingleModelBackend
 from labwright.models.errors import CatalogueError
-from labwright.models.offline.experiment_code import answer_code, answer_figure_review, answer_figures, answer_plot
+from labwright.models.offline.experiment_code import answer_code, answer_figures, answer_plot
 from labwright.models.offline.judgements import (
     CONFIGURE_MODEL_HINT,
-    answer_cite_ask,
-    answer_cite_select,
+    UNREAD_ANSWERS,
     answer_claim_reader,
-    answer_code_reader,
     answer_compare,
     answer_feedback,
-    answer_influence,
-    answer_prior_search,
-    answer_prior_work,
-    answer_protocol_review,
     answer_setup_reader,
     answer_summary,
     answer_vision,
 )
-from labwright.models.offline.paper_writing import answer_copy_edit, answer_outline, answer_reflect, answer_write
+from labwright.models.offline.paper_writing import answer_outline, answer_reflect, answer_write
 from labwright.models.offline.planning import answer_ablation_plan, answer_digest, answer_missing_ablations, answer_plan
 from labwright.models.offline.repository_author import answer_coder
 from labwright.record.schema.decisions import TokenUsage
 
 OFFLINE_MODEL_NAME = "offline"
 
+
+def _always(answer: BaseModel) -> Callable[[Any], BaseModel]:
+    return lambda _: answer
+
+
 ANSWER_FUNCTIONS: dict[str, Callable[[Any], BaseModel]] = {
+    **{role: _always(answer) for role, answer in UNREAD_ANSWERS.items()},
     "plan": answer_plan,
     "code": answer_code,
     "plot": answer_plot,
@@ -53,18 +53,9 @@ ANSWER_FUNCTIONS: dict[str, Callable[[Any], BaseModel]] = {
     "claim_reader": answer_claim_reader,
     "second_claim_reader": answer_claim_reader,
     "setup_reader": answer_setup_reader,
-    "copy_edit": answer_copy_edit,
-    "influence": answer_influence,
-    "figure_review": answer_figure_review,
     "ablation_plan": answer_ablation_plan,
     "missing_ablations": answer_missing_ablations,
-    "cite_ask": answer_cite_ask,
-    "cite_select": answer_cite_select,
     "digest": answer_digest,
-    "prior_search": answer_prior_search,
-    "prior_work": answer_prior_work,
-    "protocol_review": answer_protocol_review,
-    "code_reader": answer_code_reader,
 }
 
 

@@ -173,8 +173,8 @@ def test_a_paper_is_read_for_influence_once_whatever_judges_follow(
     )
     assert main(["judge", "p.md", "--judges", "a:b,c:d", "--n", "2", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert [request.role.name for request in one.requests] == ["influence", "influence", *["judge"] * 4]
-    assert not any(kind in request.prompt.user for request in one.requests[2:])
+    assert [request.role.name for request in one.requests] == ["influence", *["judge"] * 4]
+    assert not any(kind in request.prompt.user for request in one.requests[1:])
     assert [one["by"] for one in found["judgements"][0]["removed"]] == ["reader"]
 
 
