@@ -15,10 +15,9 @@ import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
-from zoneinfo import ZoneInfo
 
 from labwright.models.backend import Image
 from labwright.record.schema.decisions import TokenUsage
@@ -279,41 +278,14 @@ PROGRAMS: dict[str, type[AgentProgram]] = {"claude": ClaudeCode, "codex": Codex}
 _EPOCH = re.compile(r"\|\s*(\d{10})\b")
 _AFTER = re.compile(r"in ((?:\d+ (?:day|hour|minute|second)s?(?:,? (?:and )?)?)+)", re.IGNORECASE)
 _AMOUNT = re.compile(r"(\d+) (day|hour|minute|second)", re.IGNORECASE)
-_CLOCK = re.compile(
-    r"(?:resets?|try again|available)\b[^\d]{0,20}?(?:(?P<month>[A-Z][a-z]{2}) (?P<day>\d{1,2})(?:st|nd|rd|th)?,? "
-    r"(?:(?P<year>\d{4}),? )?(?:at )?)?"
-    r"(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))? ?(?P<half>[ap]m)(?: \((?P<zone>[\w/+-]+)\))?",
-    re.IGNORECASE,
-)
-_JUST_PASSED = timedelta(minutes=10)
-"""A time of the day that passed so recently is today's: programs print the minute, and may print it late."""
-_MONTHS = tuple[str, ...]("jan feb mar apr may jun jul aug sep oct nov dec".split())
 
 
 def parse_reset_time(text: str, now: float) -> float | None:
-    """Return the time (seconds since 1970) at which a message says that a quota is renewed; None if it does not.
-
-    Times of the day without a zone are those of this machine, as the programs print them.
-    """
+    """Return the time (seconds since 1970) at which a message says that a quota is renewed; None if it does not, or
+    only as a time of the day."""
     if match := _EPOCH.search(text):
         return float(match[1])
     if match := _AFTER.search(text):
         amounts = {f"{unit.lower()}s": int(number) for number, unit in _AMOUNT.findall(match[1])}
         return now + timedelta(**amounts).total_seconds()
-    if (match := _CLOCK.search(text)) is None:
-        return None
-    try:
-        zone = ZoneInfo(match["zone"]) if match["zone"] else None
-        today = datetime.fromtimestamp(now, zone)
-        hour = int(match["hour"]) % 12 + 12 * (match["half"].lower() == "pm")
-        at = today.replace(hour=hour, minute=int(match["minute"] or 0), second=0, microsecond=0)
-        if match["month"]:
-            month = _MONTHS.index(match["month"].lower()) + 1
-            at = at.replace(year=int(match["year"] or today.year), month=month, day=int(match["day"]))
-            if at < today and not match["year"]:
-                at = at.replace(year=today.year + 1)
-        elif at < today - _JUST_PASSED:
-            at += timedelta(days=1)
-    except (ValueError, KeyError, OSError):
-        return None
-    return at.timestamp()
+    return None

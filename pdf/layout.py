@@ -324,17 +324,33 @@ def split_sections(pages: Sequence[PdfPage]) -> tuple[PdfSection, ...]:
     if not lines:
         return ()
     body = _find_body_style(lines)
-    headings = _choose_headings(lines, list(_find_candidates(lines, body)), body)
-    return tuple(_cut(lines, headings)) if headings else ()
+    notes = _find_title_notes(lines, body)
+    kept = [line for line in lines if line not in notes]
+    headings = _choose_headings(kept, list(_find_candidates(kept, body)), body)
+    return tuple(_cut(kept, headings, notes)) if headings else ()
+
+
+def _find_title_notes(lines: Sequence[TextLine], body: TextStyle) -> list[TextLine]:
+    """Return the footnotes of the title page: small text in its lowest quarter."""
+    first = [line for line in lines if line.page == 1]
+    lowest = max((line.baseline for line in first), default=0.0)
+    small = body.size - MIN_LARGER_POINTS
+    return [
+        line
+        for line in first
+        if line.baseline > 0.75 * lowest and line.style.size < small and not _may_be_heading(line, body)
+    ]
 
 
 # --- running heads, page numbers and watermarks -----------------------------------------------------------------------
 
 
 def remove_furniture(pages: Sequence[PdfPage]) -> list[TextLine]:
-    """Return the lines of all pages without running heads, page numbers and large watermarks: of the highest and lowest
-    two rows of a page those that are a number, or that stand at the same height on several pages, apart from the text
-    or with the same words."""
+    """Return the lines of all pages without running heads, page numbers and large watermarks.
+
+    Of the highest and lowest two rows of a page, those are left out that are a number, that have one which counts
+    pages, or that stand at the same height on several pages, apart from the text or with the same words.
+    """
     by_page = list[list[TextLine]]()
     for number, page in enumerate(pages, 1):
         words = tuple(word for word in page.words if word.size <= MAX_HEIGHT_POINTS)
@@ -344,6 +360,8 @@ def remove_furniture(pages: Sequence[PdfPage]) -> list[TextLine]:
         return []
     body, pitch = _find_body_style(lines), find_pitch(lines)
     rows = [(row, _measure_distance(row, some) / pitch) for some in by_page for row in _find_edge_rows(some)]
+    numbered = {row[0].page for row, _ in rows if all(_PAGE_NUMBER.fullmatch(line.text) for line in row)}
+    offsets = Counter(offset for row, apart in rows if apart > MIN_FURNITURE_GAP for offset in _find_offsets(row))
     removed = set[int]()
     for row, apart in rows:
         level = [other for other in rows if abs(other[0][0].baseline - row[0].baseline) <= 3]
@@ -352,7 +370,9 @@ def remove_furniture(pages: Sequence[PdfPage]) -> list[TextLine]:
         is_head = len(level) >= max(3, 0.2 * len(pages)) and sum(other[1] > 1.5 for other in level) > 0.8 * len(level)
         is_number = all(_PAGE_NUMBER.fullmatch(line.text) for line in row) and apart > MIN_FURNITURE_GAP
         is_repeated = len(alike) >= max(2, min(3, len(pages)))
-        if is_number or (is_small and (is_head or is_repeated)):
+        is_counted = row[0].page not in numbered and any(offsets[one] > 1 for one in _find_offsets(row))
+        is_counted = is_counted and apart > MIN_FURNITURE_GAP
+        if is_number or (is_small and (is_head or is_repeated or is_counted)):
             removed |= set(map(id, row))
     return [line for line in lines if id(line) not in removed]
 
@@ -369,6 +389,12 @@ def _measure_distance(row: Sequence[TextLine], lines: Sequence[TextLine]) -> flo
     height = row[0].baseline
     others = [line.baseline for line in lines if not _PAGE_NUMBER.fullmatch(line.text)]
     return min((abs(one - height) for one in others if abs(one - height) > 2), default=float("inf"))
+
+
+def _find_offsets(row: Sequence[TextLine]) -> set[int]:
+    """Return by how much the numbers at the ends of a row exceed the number of its page in the file."""
+    words = [word.text for line in row for word in line.words]
+    return {int(word) - row[0].page for word in (words[0], words[-1]) if word.isdecimal() and len(word) <= 4}
 
 
 def _mask_numbers(row: Sequence[TextLine]) -> str:
@@ -560,12 +586,12 @@ def _add_abstract(lines: Sequence[TextLine], headings: list[_Candidate]) -> list
 # --- sections -------------------------------------------------------------------------------------------------------
 
 
-def _cut(lines: Sequence[TextLine], headings: Sequence[_Candidate]) -> Iterator[PdfSection]:
-    """Yield the sections; what stands between the abstract and the first numbered heading belongs to the title page."""
+def _cut(lines: Sequence[TextLine], headings: Sequence[_Candidate], notes: Sequence[TextLine]) -> Iterator[PdfSection]:
+    """Yield the sections. `notes` and what stands between abstract and first numbered heading are of the title page."""
     ends = [one.first for one in headings[1:]] + [len(lines)]
     abstract = next((one for one in headings if _ABSTRACT.fullmatch(f"{one.title} ")), None)
     first = next((one for one in headings if _NUMBER.match(one.title) and one is not abstract), None)
-    front = [format_lines(lines[: headings[0].first])]
+    front = [format_lines(lines[: headings[0].first]), format_lines(notes)]
     sections = list[PdfSection]()
     for one, end in zip(headings, ends, strict=True):
         text = "\n".join(part for part in (one.rest, format_lines(lines[one.last + 1 : end])) if part)
