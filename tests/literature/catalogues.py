@@ -146,11 +146,10 @@ class Catalogues:
         self._server.server_close()
 
     def settings(self, **changed: Any) -> LiteratureSettings:
-        """Return settings for the fake catalogues, without a cache."""
+        """Return settings for the fake catalogues."""
         host = f"http://127.0.0.1:{self._server.server_address[1]}"
         usual: dict[str, Any] = {
             "addresses": {name: f"{host}/{name}" for name in CATALOGUE_NAMES},
-            "cache_days": 0,
             "timeout": SLOW_SECONDS,
         }
         return LiteratureSettings.model_validate(usual | changed)

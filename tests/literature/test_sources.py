@@ -116,7 +116,7 @@ class TestSource:
         _, path = catalogues.world.asked[-1]
         assert ("me%40example.org" in path) == (source.name in ("openalex", "crossref"))
         assert "example" not in repr(SECRET)
-        settings = LiteratureSettings(addresses={source.name: "http://127.0.0.1:9"}, cache_days=0)
+        settings = LiteratureSettings(addresses={source.name: "http://127.0.0.1:9"})
         async with CatalogueClient(settings, SECRET) as nowhere:
             with pytest.raises(CatalogueAnswerError, match="cannot be reached"):
                 await CATALOGUE_CLASSES[source.name](nowhere).search("learning margins", 3)
