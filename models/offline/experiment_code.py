@@ -11,25 +11,23 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from labwright.models.errors import CatalogueError
-from labwright.models.offline.edits import (
+from labwright.models.offline.study import (
     MAX_LINE_CHARACTERS,
+    AblationSpec,
+    AgendaAddition,
+    OfflineStudy,
     Scripts,
     add_entry,
     apply_edits,
+    find_study_by_idea,
     is_applicable,
+    is_repository_study,
+    is_scored,
+    load_study,
     make_program,
     read_constant,
     render_template,
     scale_constants,
-)
-from labwright.models.offline.study import (
-    AblationSpec,
-    AgendaAddition,
-    OfflineStudy,
-    find_study_by_idea,
-    is_repository_study,
-    is_scored,
-    load_study,
 )
 from labwright.models.offline.table_study import is_table_study, write_table_plots, write_table_program
 from labwright.models.roles.experiment_code import CodeInputs, NodeBrief, Program

@@ -11,8 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from labwright.models.offline.edits import render_template
-from labwright.models.offline.study import STUDY_FOLDER, find_study_by_idea, is_repository_study, is_scored
+from labwright.models.offline.study import (
+    STUDY_FOLDER,
+    find_study_by_idea,
+    is_repository_study,
+    is_scored,
+    render_template,
+)
 from labwright.models.offline.table_study import is_table_study
 from labwright.models.roles.paper_revision import ReflectInputs, Reflection, TextEdit
 from labwright.models.roles.paper_writing import (

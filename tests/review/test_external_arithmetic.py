@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from labwright.review.external_papers.arithmetic import Contradiction, find_contradictions
 from labwright.review.external_papers.passages import extract_claims, extract_passages
+from labwright.review.external_papers.verdicts import Contradiction, find_contradictions
 from labwright.review.judge.paper_reader import Paper, PaperSection
 
 
