@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal, Self, TypeVar, get_args
+from typing import Any, Literal, Self, TypeVar, cast, get_args
 
 import httpx
 from pydantic import Field, field_validator
@@ -51,7 +51,8 @@ class LiteratureSettings(FrozenModel):
     @classmethod
     def _drop_retired(cls, given: Any) -> Any:
         """Leave out a catalogue of earlier versions, which recorded runs may have."""
-        return [one for one in given if one != "semantic_scholar"] if isinstance(given, list | tuple) else given
+        names = cast("list[Any]", given) if isinstance(given, list | tuple) else None
+        return given if names is None else [one for one in names if one != "semantic_scholar"]
 
 
 @dataclass(frozen=True)
