@@ -51,8 +51,9 @@ class LiteratureSettings(FrozenModel):
     @classmethod
     def _drop_retired(cls, given: Any) -> Any:
         """Leave out a catalogue of earlier versions, which recorded runs may have."""
-        names = cast("list[Any]", given) if isinstance(given, list | tuple) else None
-        return given if names is None else [one for one in names if one != "semantic_scholar"]
+        if isinstance(given, list | tuple):
+            return [one for one in cast("list[Any]", given) if one != "semantic_scholar"]
+        return given
 
 
 @dataclass(frozen=True)

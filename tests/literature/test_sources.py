@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Generator
+from typing import Any
 
 import pytest
 
@@ -131,7 +132,7 @@ async def test_a_broken_item_does_not_hide_the_others(catalogues: Catalogues):
             "issued": {"date-parts": [[2019]]},
             "published-print": {},
         }
-        items = [{"title": 3}, None, good, {"DOI": "10.5555/p2", "title": []}]
+        items: list[Any] = [{"title": 3}, None, good, {"DOI": "10.5555/p2", "title": []}]
         exchange.say(200, {"message": {"items": items}})
         return True
 

@@ -281,7 +281,7 @@ def test_each_step_of_an_author_is_a_question_that_shows_the_steps_before(
 
 
 def test_an_author_of_codex_answers_with_its_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = [{"tool": "list", "arguments": {}}, {"tool": "hand_in", "arguments": HAND_IN}]
+    calls: list[Any] = [{"tool": "list", "arguments": {}}, {"tool": "hand_in", "arguments": HAND_IN}]
     StandIn("codex", tmp_path, monkeypatch, *([codex_message(json.dumps(one)), codex_end()] for one in calls))
     log = MemoryLog()
     assert author("cli:codex", Tools(), log).result is not None
