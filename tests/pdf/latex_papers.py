@@ -202,12 +202,6 @@ def _list_publishers() -> Iterator[LatexPaper]:
             rf"\begin{{abstract}}{ABSTRACT}\end{{abstract}}\begin{{keyword}}calibration\end{{keyword}}\end{{frontmatter}}",
             back=_BACK, titles=_ALL,
         )  # fmt: skip
-    yield _write_article(
-        "revtex4-2", document_class="revtex4-2", options="aps,reprint",
-        head="", front=r"\title{On the Confidence of Small Classifiers}\author{Ada Example}\affiliation{University}"
-        rf"\date{{\today}}\begin{{abstract}}{ABSTRACT}\end{{abstract}}\maketitle",
-        back=REFERENCES, titles=TITLES, has_abstract=False,  # both without a heading
-    )  # fmt: skip
 
 
 PAPERS = (*_list_articles(), *_list_books(), *_list_publishers())
