@@ -38,15 +38,10 @@ class JudgeMaterials:
 
 
 async def attach_evidence(
-    case: JudgeCase,
-    materials: JudgeMaterials,
-    audit: AuditFacts | None,
-    readers: Sequence[ModelClient],
-    *,
-    read_images: bool = True,
+    case: JudgeCase, materials: JudgeMaterials, audit: AuditFacts | None, readers: Sequence[ModelClient]
 ) -> JudgeCase:
     """Add the given material to the case, as its view requires; the first of the `readers` that answers checks it
-    for prompt injection. Page images are rendered if `read_images`. Raises `JudgeError`, `TexError`."""
+    for prompt injection. Raises `JudgeError`, `TexError`."""
     task = [] if materials.task is None else [read_file_exhibit("task", materials.task)]
     if materials.view == "paper":
         case = replace(case, facts=None, audit=None, exhibits=tuple(task), view="paper")
@@ -57,9 +52,7 @@ async def attach_evidence(
         shown = (*task, *log, *([results] if results is not None else []), *code)
         case = _attach_audit(replace(case, exhibits=shown), audit)
     case = await screen_case(case, *readers)
-    return await _attach_page_images(
-        case, 0 if not read_images else MAX_PAGES if materials.pages is None else materials.pages
-    )
+    return await _attach_page_images(case, MAX_PAGES if materials.pages is None else materials.pages)
 
 
 def _attach_audit(case: JudgeCase, audit: AuditFacts | None) -> JudgeCase:

@@ -384,10 +384,7 @@ def read_credentials() -> CatalogueCredentials:
     """Read the credentials for literature catalogues from the environment. They are not settings and are never
     recorded.
     """
-    return CatalogueCredentials(
-        semantic_scholar=os.environ.get("S2_API_KEY", "").strip(),
-        mail=os.environ.get("OPENALEX_MAIL_ADDRESS", "").strip(),
-    )
+    return CatalogueCredentials(mail=os.environ.get("OPENALEX_MAIL_ADDRESS", "").strip())
 
 
 def list_differences(known: Settings, wanted: Settings) -> dict[str, Any]:
@@ -415,7 +412,7 @@ _Layer = tuple[str, Mapping[str, Any], Path]
 """Description of the source, the settings, and the folder that their relative paths refer to."""
 
 
-_RETIRED_KEYS = frozenset({"sandbox.pool"})
+_RETIRED_KEYS = frozenset({"sandbox.pool", "literature.cache", "literature.cache_days"})
 """Settings of earlier versions, which recorded runs may have."""
 
 

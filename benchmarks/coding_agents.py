@@ -32,7 +32,6 @@ from typing import Any, NamedTuple, cast
 from labwright.agent import run
 from labwright.agent.cli import main as run_command
 from labwright.agent.cli import preflight
-from labwright.models.agent_programs import NAME
 from labwright.models.backend import Backend, ModelRequest, Reply
 from labwright.models.client import build_schema
 from labwright.models.conversation import Conversation
@@ -53,7 +52,6 @@ QUOTA_SECONDS = 20
 """Seconds for which a used-up quota refuses everything."""
 _ANSWER_TOOL = "StructuredOutput"
 """The tool by which Claude Code takes an answer that has a schema."""
-_END = "end your turn now"
 USAGE = {"input_tokens": 100, "output_tokens": 20, "cache_creation_input_tokens": 30, "cache_read_input_tokens": 40}
 
 
@@ -121,14 +119,15 @@ class Researcher:
         if sent.is_done:
             return Answer("done")
         if request.conversation is not None:
-            return self._take_step(request, request.conversation)
-        made = asyncio.run(self._offline.answer(request)).output
-        offered = build_schema(request.output_type)["properties"]  # without what only the program may set
-        answer = made.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        output = {name: value for name, value in answer.items() if name in offered}
+            output = self._choose_step(request, request.conversation)
+        else:
+            made = asyncio.run(self._offline.answer(request)).output
+            offered = build_schema(request.output_type)["properties"]  # without what only the program may set
+            answer = made.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+            output = {name: value for name, value in answer.items() if name in offered}
         return Answer(tool=_ANSWER_TOOL, arguments=output) if _ANSWER_TOOL in sent.tools else Answer(json.dumps(output))
 
-    def _take_step(self, request: ModelRequest, conversation: Conversation) -> Answer:
+    def _choose_step(self, request: ModelRequest, conversation: Conversation) -> dict[str, Any]:
         """Return the scripted author's next call; a program is that of the offline model, which it writes and runs."""
         inputs = request.inputs
         if isinstance(inputs, ProgramInputs):
@@ -142,8 +141,7 @@ class Researcher:
             steps = [use(HAND_IN, parts=PARTS, **PLACES, reasons="columns of the design")]
         else:
             steps = [*PREPARE]
-        step = steps[len(conversation.exchanges) % len(steps)]
-        return Answer(tool=step["tool"], arguments=step["arguments"])
+        return steps[len(conversation.exchanges) % len(steps)]
 
 
 def _join_words(*texts: str) -> str:
@@ -259,7 +257,7 @@ def read_messages(body: dict[str, Any]) -> SentRequest:
         system if isinstance(system, str) else " ".join(one["text"] for one in _list(system)),
         texts,
         [one.get("name", "") for one in _list(body.get("tools"))],
-        _ANSWER_TOOL in used or _END in json.dumps(body["messages"]),
+        _ANSWER_TOOL in used,
         refused,
     )
 
@@ -271,9 +269,7 @@ def write_messages_events(body: dict[str, Any], answer: Answer) -> Iterator[dict
     message |= {"id": f"msg_{number}", "content": [], "stop_reason": None, "stop_sequence": None, "usage": USAGE}
     yield {"type": "message_start", "message": message}
     if answer.tool and not answer.fault:
-        names = [one["name"] for one in _list(body.get("tools"))]
-        name = next((one for one in names if one in (answer.tool, f"mcp__{NAME}__{answer.tool}")), answer.tool)
-        block: dict[str, Any] = {"type": "tool_use", "id": f"toolu_{number}", "name": name, "input": {}}
+        block: dict[str, Any] = {"type": "tool_use", "id": f"toolu_{number}", "name": answer.tool, "input": {}}
         delta = {"type": "input_json_delta", "partial_json": json.dumps(answer.arguments)}
     else:
         block = {"type": "text", "text": ""}
@@ -290,27 +286,14 @@ def read_responses(body: dict[str, Any]) -> SentRequest:
     """Read a request of the Responses API."""
     items = _list(body.get("input"))
     texts = [str(block.get("text") or "") for item in items for block in _list(item.get("content"))]
-    return SentRequest(str(body.get("instructions") or ""), texts, [], _END in json.dumps(items))
+    return SentRequest(str(body.get("instructions") or ""), texts, [], is_done=False)
 
 
 def write_responses_events(body: dict[str, Any], answer: Answer) -> Iterator[dict[str, Any]]:
     """Yield the events of an answer of the Responses API."""
     number = len(_list(body.get("input")))
-    if answer.tool and not answer.fault:
-        item: dict[str, Any] = {
-            "type": "function_call",
-            "id": f"fc{number}",
-            "call_id": f"call{number}",
-            "name": answer.tool,
-            "arguments": json.dumps(answer.arguments),
-            "status": "completed",
-            **_find_namespace(body, answer.tool),
-        }
-    else:
-        content: list[dict[str, Any]] = [
-            {"type": "output_text", "text": _spoil(answer.text, answer.fault), "annotations": []}
-        ]
-        item = {"type": "message", "id": "m1", "role": "assistant", "status": "completed", "content": content}
+    content = [{"type": "output_text", "text": _spoil(answer.text, answer.fault), "annotations": list[str]()}]
+    item = {"type": "message", "id": "m1", "role": "assistant", "status": "completed", "content": content}
     response: dict[str, Any] = {"id": f"resp_{number}", "object": "response", "status": "in_progress", "output": []}
     yield {"type": "response.created", "response": response}
     yield {"type": "response.output_item.done", "output_index": 0, "item": item}
@@ -323,15 +306,6 @@ def write_responses_events(body: dict[str, Any], answer: Answer) -> Iterator[dic
     }
     done = response | {"status": "completed", "output": [item], "usage": usage}
     yield {"type": "response.completed", "response": done}
-
-
-def _find_namespace(body: dict[str, Any], tool: str) -> dict[str, str]:
-    """Return the name space in which a request offers a tool."""
-    offered = _list(body.get("tools"))
-    for item in _list(body.get("input")):
-        offered = [*offered, *_list(item.get("tools"))]
-    names = [one["name"] for one in offered for inner in _list(one.get("tools")) if inner.get("name") == tool]
-    return {"namespace": names[0]} if names else {}
 
 
 # --- studies ----------------------------------------------------------------------------------------------------------

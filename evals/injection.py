@@ -40,7 +40,7 @@ from labwright.review.judge.paper_reader import Paper, PaperSection
 # Measure the reader on passages, injections and honest ones, by an author who has not seen the program. A set is
 # JSON: `{orders: [{text, manner}], honest: [{text, manner}]}`. The passages are shuffled and inserted, twenty per
 # paper, as paragraphs between the sentences of a small honest paper, so that one call shows the reader several. A
-# passage is caught if any part of it is removed after both readings. The summary prints the words of caught
+# passage is caught if any part of it is removed. The summary prints the words of caught
 # injections that stay, by which a person sees whether they are content or part of an order. The reader's decision on
 # a passage may depend on its neighbours.
 

@@ -5,43 +5,31 @@ most `MAX_RETRY_WAIT_SECONDS`. A catalogue that fails `MAX_CONSECUTIVE_FAILURES`
 wait, is not queried for `BREAKER_OPEN_SECONDS`: requests fail at once. The caller limits the whole lookup. (tenacity
 retries too, but it has no breaker between tries and does not queue them.)
 
-Answers are cached on disk, each in a file named by the hash of its request, without keys and addresses. Unreadable or
-expired files are ignored. Processes may share the folder. (An HTTP cache such as hishel follows the server's rules
-instead of `cache_days`, and stores keys with the request.)
-
-Limits: the rate limit applies per process; cached answers may be outdated; the folder may briefly exceed its size limit
-while several processes write.
+Limits: the rate limit applies per process; every lookup is asked anew.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import hashlib
-import json
-import os
 import random
-import re
-import tempfile
 import time
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
-from typing import Literal, Self, TypeVar, get_args
+from typing import Any, Literal, Self, TypeVar, cast, get_args
 
 import httpx
-from pydantic import Field, ValidationError
+from pydantic import Field, field_validator
 
 from labwright.literature import CatalogueAnswerError
 from labwright.record.errors import UsageError
 from labwright.record.machine import format_connection_advice
 from labwright.record.schema import FrozenModel
 
-# Settings of the catalogues: which ones to query, at which address and for how long, and how long to cache answers.
+# Settings of the catalogues: which ones to query, at which address and for how long.
 
-CatalogueName = Literal["openalex", "crossref", "semantic_scholar", "arxiv"]
+CatalogueName = Literal["openalex", "crossref", "arxiv"]
 CATALOGUE_NAMES: tuple[CatalogueName, ...] = get_args(CatalogueName)
 
 
@@ -58,24 +46,20 @@ class LiteratureSettings(FrozenModel):
     timeout: float = Field(
         default=15.0, gt=0, le=120, allow_inf_nan=False, description="timeout of one request to a catalogue, in seconds"
     )
-    cache: Path = Field(
-        default=Path("~/.cache/scientist/literature"),
-        description="folder that caches catalogue answers; a relative path starts at the working directory",
-    )
-    cache_days: float = Field(
-        default=30.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="days that an answer is cached; an empty answer is cached for a tenth of that; 0: no caching",
-    )
+
+    @field_validator("sources", mode="before")
+    @classmethod
+    def _drop_retired(cls, given: Any) -> Any:
+        """Leave out a catalogue of earlier versions, which recorded runs may have."""
+        if isinstance(given, list | tuple):
+            return [one for one in cast("list[Any]", given) if one != "semantic_scholar"]
+        return given
 
 
 @dataclass(frozen=True)
 class CatalogueCredentials:
     """Credentials from the environment, which are never recorded or shown."""
 
-    semantic_scholar: str = ""
-    """API key (S2_API_KEY), sent only to Semantic Scholar."""
     mail: str = ""
     """Mail address (OPENALEX_MAIL_ADDRESS), sent to OpenAlex and Crossref, which then answer faster."""
 
@@ -86,15 +70,9 @@ class CatalogueCredentials:
 BASE_URLS: dict[CatalogueName, str] = {
     "openalex": "https://api.openalex.org",
     "crossref": "https://api.crossref.org",
-    "semantic_scholar": "https://api.semanticscholar.org/graph/v1",
     "arxiv": "https://export.arxiv.org/api",
 }
-MIN_INTERVAL_SECONDS: dict[CatalogueName, float] = {
-    "openalex": 0.15,
-    "crossref": 0.25,
-    "semantic_scholar": 1.1,
-    "arxiv": 3.0,
-}
+MIN_INTERVAL_SECONDS: dict[CatalogueName, float] = {"openalex": 0.15, "crossref": 0.25, "arxiv": 3.0}
 """Minimum seconds between requests, as each catalogue requires of users without a contract."""
 MAX_RETRIES = 2
 """Retries of a failed or rate-limited request; after three failures the breaker opens anyway."""
@@ -108,13 +86,6 @@ MAX_ANSWER_BYTES = 8_000_000
 """Size limit of an answer in bytes."""
 TRANSIENT_STATUS_CODES = frozenset({429, 500, 502, 503, 504})
 USER_AGENT = "scientist (a program that checks references)"
-DAY_SECONDS = 86400.0
-EMPTY_ANSWER_LIFETIME_SHARE = 0.1
-"""Lifetime of an answer without works, as a share of `cache_days`."""
-MAX_CACHE_BYTES = 100_000_000
-"""Size limit of the cache; the oldest answers are deleted."""
-_CACHE_FILE_PATTERN = re.compile(r"[0-9a-f]{64}\.json")
-"""Names of cache files: the user chooses the folder, which may contain other files."""
 T = TypeVar("T")
 
 
@@ -150,7 +121,7 @@ class _TransientError(CatalogueAnswerError):
 
 
 class CatalogueClient:
-    """Gets catalogues' answers from the cache or the network. Use as an async context manager."""
+    """Gets catalogues' answers. Use as an async context manager."""
 
     def __init__(
         self,
@@ -162,7 +133,6 @@ class CatalogueClient:
         self._settings, self._credentials, self._clock = settings, credentials, clock
         self._rng = random.Random(0)  # spreads the retries of several runs; no recorded value depends on it
         self._servers: dict[CatalogueName, _ServerState] = {}
-        self._cache = AnswerCache(Path(settings.cache).expanduser(), settings.cache_days)
         try:
             self._client = httpx.AsyncClient(
                 timeout=settings.timeout,
@@ -184,19 +154,11 @@ class CatalogueClient:
     async def ask(self, question: CatalogueRequest, read: Callable[[str], tuple[T, ...]]) -> tuple[T, ...]:
         """Return the result of `read` on the answer; `read` raises `CatalogueAnswerError` for an unknown format.
 
-        Only readable answers are cached. Raises `CatalogueAnswerError`.
+        Raises `CatalogueAnswerError`.
         """
         base = self._settings.addresses.get(question.source, BASE_URLS[question.source]).rstrip("/")
-        address = f"{base}/{question.path.lstrip('/')}"
-        name = json.dumps([address, sorted(question.parameters.items())])
-        cached = self._cache.get(name)
-        if cached is not None:
-            with contextlib.suppress(CatalogueAnswerError):
-                return read(cached) if cached else ()
-        text = await self._fetch(question, address)
-        found = read(text) if text is not None else ()
-        self._cache.put(name, text or "", empty=not found)
-        return found
+        text = await self._fetch(question, f"{base}/{question.path.lstrip('/')}")
+        return read(text) if text is not None else ()
 
     async def _fetch(self, question: CatalogueRequest, address: str) -> str | None:
         """Fetch the text with rate limit and retries; None if a lookup gets a 404. Raises `CatalogueAnswerError`."""
@@ -218,15 +180,13 @@ class CatalogueClient:
 
     async def _request_once(self, question: CatalogueRequest, address: str) -> str | None:
         source = question.source
-        parameters, headers = dict(question.parameters), dict[str, str]()
+        parameters = dict(question.parameters)
         if self._credentials.mail and source in ("openalex", "crossref"):
             parameters["mailto"] = self._credentials.mail
-        if self._credentials.semantic_scholar and source == "semantic_scholar":
-            headers["x-api-key"] = self._credentials.semantic_scholar
         try:
             async with (
                 asyncio.timeout(self._settings.timeout),
-                self._client.stream("GET", address, params=parameters, headers=headers) as answer,
+                self._client.stream("GET", address, params=parameters) as answer,
             ):
                 if answer.status_code == 404 and question.is_lookup:
                     return None
@@ -289,54 +249,3 @@ def _parse_retry_after(headers: httpx.Headers) -> float | None:
     """Return the seconds of a Retry-After header, or None."""
     value = headers.get("retry-after", "")
     return float(value) if value.isdecimal() else None
-
-
-# --- the cache ------------------------------------------------------------------------------------------------------
-
-
-class _CachedAnswer(FrozenModel):
-    at: float = Field(description="seconds since the epoch")
-    text: str
-    empty: bool = False
-
-
-@dataclass(frozen=True)
-class AnswerCache:
-    """Response bodies by request. With `days` of 0, nothing is cached; `clock` returns seconds since the epoch."""
-
-    folder: Path
-    days: float
-    clock: Callable[[], float] = time.time
-
-    def get(self, question: str) -> str | None:
-        """Return the cached answer, or None if there is none or it has expired."""
-        try:
-            cached = _CachedAnswer.model_validate_json(self._get_path(question).read_bytes())
-        except (OSError, ValidationError):
-            return None
-        days = self.days * EMPTY_ANSWER_LIFETIME_SHARE if cached.empty else self.days
-        return cached.text if 0 <= self.clock() - cached.at < days * DAY_SECONDS else None
-
-    def put(self, question: str, text: str, *, empty: bool) -> None:
-        """Cache an answer if the folder is writable, deleting the oldest ones if necessary."""
-        if not self.days:
-            return
-        cached = _CachedAnswer(at=self.clock(), text=text, empty=empty)
-        with contextlib.suppress(OSError):  # without a writable folder, requests are simply repeated
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("wb", dir=self.folder, suffix=".part", delete=False) as file:
-                file.write(cached.model_dump_json().encode())
-            os.replace(file.name, self._get_path(question))
-            files = sorted(
-                (path.stat().st_mtime, path.stat().st_size, path)
-                for path in self.folder.glob("*.json")
-                if _CACHE_FILE_PATTERN.fullmatch(path.name)
-            )
-            total = sum(size for _, size, _ in files)
-            for _, size, path in files[:-1]:
-                if total > MAX_CACHE_BYTES:
-                    path.unlink(missing_ok=True)
-                    total -= size
-
-    def _get_path(self, question: str) -> Path:
-        return self.folder / f"{hashlib.sha256(question.encode()).hexdigest()}.json"

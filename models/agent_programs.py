@@ -9,137 +9,18 @@ Sources: `claude --help` of 2.1.332 (print mode, stream-json), `codex exec --hel
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import re
-import shutil
 import subprocess
-import sys
-import tempfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
-from zoneinfo import ZoneInfo
 
 from labwright.models.backend import Image
-from labwright.models.conversation import ToolDescription
 from labwright.record.schema.decisions import TokenUsage
-
-# Offer tools to a command-line agent by the Model Context Protocol (MCP). The agent starts the command of
-# `ToolServer.command`, which passes JSON-RPC messages between its standard streams and a socket of this process, so
-# that tools run here: the agent's process never sees what they work on. Only this user can reach the socket. Source:
-# modelcontextprotocol.io, specification 2025-06-18, "Lifecycle", "Transports: stdio", "Server features: Tools".
-
-NAME = "scientist"
-"""Name of the server, which agents put before the names of its tools."""
-_LATEST_PROTOCOL = "2025-06-18"
-_MAX_MESSAGE_BYTES = 64 * 2**20
-_METHOD_NOT_FOUND, _INVALID_REQUEST = -32601, -32600
-_PIPE = """
-import os, socket, sys, threading
-link = socket.socket(socket.AF_UNIX)
-link.connect(sys.argv[1])
-def read():
-    while data := os.read(0, 65536):
-        link.sendall(data)
-    link.shutdown(socket.SHUT_WR)
-threading.Thread(target=read, daemon=True).start()
-while data := link.recv(65536):
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
-"""
-"""Program that connects the standard streams of the process that an agent starts to the socket."""
-
-
-CallTool = Callable[[str, dict[str, Any]], Awaitable[tuple[str, bool]]]
-"""Calls a tool by name with arguments; returns the text for the agent, and whether the call failed."""
-
-
-class ToolServer:
-    """An MCP server for one agent; use it as an async context manager."""
-
-    def __init__(self, tools: Sequence[ToolDescription], call: CallTool) -> None:
-        self._tools, self._call = tools, call
-        self._folder = Path(tempfile.mkdtemp(prefix="scientist-mcp-", dir="/tmp"))  # a socket's path is short
-        self._socket = self._folder / "socket"
-        self._server: asyncio.Server | None = None
-        self._tasks = set[asyncio.Task[None]]()
-        self._writers = set[asyncio.StreamWriter]()
-
-    @property
-    def command(self) -> list[str]:
-        """The command that an agent starts as an MCP server with standard streams."""
-        return [sys.executable, "-I", "-S", "-c", _PIPE, str(self._socket)]
-
-    async def __aenter__(self) -> ToolServer:
-        self._server = await asyncio.start_unix_server(self._serve, self._socket, limit=_MAX_MESSAGE_BYTES)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._server is not None:
-            self._server.close()
-        for task in (tasks := list(self._tasks)):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        for writer in (writers := list(self._writers)):
-            writer.close()
-        await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer the messages of one connection; each is one line."""
-        self._writers.add(writer)
-        with suppress(ConnectionError, ValueError):  # a line that is too long ends the connection
-            while line := await reader.readline():
-                task = asyncio.create_task(self._reply(line, writer))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
-        self._writers.discard(writer)
-        writer.close()
-
-    async def _reply(self, line: bytes, writer: asyncio.StreamWriter) -> None:
-        try:
-            message = json.loads(line)
-        except ValueError:
-            message = None
-        if isinstance(message, dict) and "id" not in message:  # a notification
-            return
-        asked = cast("dict[str, Any]", message) if isinstance(message, dict) else {}
-        answer = {"jsonrpc": "2.0", "id": asked.get("id"), **await self._answer(asked)}
-        with suppress(ConnectionError):
-            writer.write(json.dumps(answer).encode() + b"\n")
-            await writer.drain()
-
-    async def _answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        params = asked.get("params")
-        given = cast("dict[str, Any]", params) if isinstance(params, dict) else dict[str, Any]()
-        match asked.get("method"):
-            case "initialize":
-                protocol = given.get("protocolVersion", _LATEST_PROTOCOL)
-                about = {"name": NAME, "version": "1"}
-                return {"result": {"protocolVersion": protocol, "capabilities": {"tools": {}}, "serverInfo": about}}
-            case "ping":
-                return {"result": {}}
-            case "tools/list":
-                tools = [
-                    {"name": one.name, "description": one.description, "inputSchema": dict(one.parameters)}
-                    for one in self._tools
-                ]
-                return {"result": {"tools": tools}}
-            case "tools/call" if isinstance(given.get("name"), str):
-                arguments = given.get("arguments")
-                words = cast("dict[str, Any]", arguments) if isinstance(arguments, dict) else dict[str, Any]()
-                text, failed = await self._call(given["name"], words)
-                return {"result": {"content": [{"type": "text", "text": text}], "isError": failed}}
-            case str() as method:
-                return {"error": {"code": _METHOD_NOT_FOUND, "message": f"{method} is not supported"}}
-            case _:
-                return {"error": {"code": _INVALID_REQUEST, "message": "this is no request"}}
-
 
 MAX_ARGUMENT_BYTES = 100_000
 """Length of an argument that any Linux accepts (MAX_ARG_STRLEN is 128 KiB)."""
@@ -157,10 +38,6 @@ class Question:
     images: tuple[Image, ...] = ()
     schema: Mapping[str, Any] | None = None
     """JSON schema that the program must enforce."""
-    server: tuple[str, ...] = ()
-    """Command of the MCP server with our tools; empty: none."""
-    tool_seconds: float = 3600.0
-    """Seconds that a tool may take."""
 
 
 @dataclass(frozen=True)
@@ -189,8 +66,6 @@ class AgentOutput:
     usage: TokenUsage = field(default_factory=TokenUsage)
     usd: float | None = None
     """The cost; None: not reported, or not yet."""
-    reports_cost: bool = False
-    """Whether the program reports a cost at its end."""
     own_tool: str = ""
     """A tool of the program itself that it has, or used, although it must not."""
     usage_by_message: dict[str, TokenUsage] = field(default_factory=dict[str, TokenUsage])
@@ -228,12 +103,8 @@ class ClaudeCode:
         words = "-p --input-format stream-json --output-format stream-json --verbose --no-session-persistence"
         argv = [self.program, *words.split(), "--disable-slash-commands", "--tools", "", "--setting-sources", ""]
         argv += ["--strict-mcp-config", "--permission-mode", "dontAsk"]
-        argv += ["--name", NAME]  # without a name, it pays for a request that names the session
+        argv += ["--name", "scientist"]  # without a name, it pays for a request that names the session
         argv += ["--system-prompt-file", str(question.folder / "system.txt")]
-        if question.server:
-            command, *arguments = question.server
-            servers = {"mcpServers": {NAME: {"type": "stdio", "command": command, "args": arguments}}}
-            argv += ["--mcp-config", json.dumps(servers), "--allowedTools", f"mcp__{NAME}"]
         if question.schema is not None:
             argv += ["--json-schema", json.dumps(question.schema)]
         argv += ["--model", question.model] if question.model else []
@@ -242,23 +113,16 @@ class ClaudeCode:
             source = {"type": "base64", "media_type": image.media_type, "data": base64.b64encode(image.data).decode()}
             content.append({"type": "image", "source": source})
         message = {"type": "user", "message": {"role": "user", "content": content}}
-        milliseconds = str(round(question.tool_seconds * 1000))
-        env = {
-            "CLAUDE_CODE_MAX_RETRIES": str(retries),
-            "MCP_TOOL_TIMEOUT": milliseconds,
-            "MAX_MCP_OUTPUT_TOKENS": "100000",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        }
+        env = {"CLAUDE_CODE_MAX_RETRIES": str(retries), "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
         return CommandLine(argv, json.dumps(message).encode() + b"\n", env)
 
     def read_event(self, event: Mapping[str, Any], seen: AgentOutput) -> None:
         """Take in one line of output. Unknown events are ignored."""
         match event.get("type"):
             case "system" if event.get("subtype") == "init":
-                seen.model, seen.reports_cost = str(event.get("model") or ""), True
+                seen.model = str(event.get("model") or "")
                 tools = cast("Sequence[object]", event.get("tools") or ())
-                allowed = ("StructuredOutput", f"mcp__{NAME}__")
-                seen.own_tool = next((str(one) for one in tools if not str(one).startswith(allowed)), "")
+                seen.own_tool = next((str(one) for one in tools if one != "StructuredOutput"), "")
             case "assistant":
                 message = event.get("message")
                 if event.get("error"):
@@ -305,8 +169,7 @@ _CODEX_TOOL_FEATURES = (
 ).split()
 """Features that give the model a tool, load what the user installed, or wait for a network without end."""
 _CATALOGUE_SECONDS = 30.0
-_CODEX_OWN_ITEMS = ("command_execution", "file_change", "web_search", "collab_tool_call", "image_generation")
-
+_CODEX_OWN_ITEMS = "command_execution file_change web_search collab_tool_call image_generation mcp_tool_call".split()
 
 _CODEX_MODEL_TOOLS: dict[str, object] = {
     "shell_type": "disabled",
@@ -347,8 +210,7 @@ class Codex:
         return ""
 
     def enforces(self, schema: Mapping[str, Any]) -> bool:
-        """Return whether the service's strict schemas can express this one: all fields of all objects are required."""
-        return _is_strict(schema)
+        return False  # its service accepts only schemas without any optional field
 
     def build_command(self, question: Question, retries: int) -> CommandLine:
         words = "exec --json --ephemeral --skip-git-repo-check --ignore-user-config --ignore-rules --color never"
@@ -368,22 +230,9 @@ class Codex:
         in_setting = len(system.encode()) < MAX_ARGUMENT_BYTES
         if in_setting:
             settings["instructions"] = question.system
-        if question.server:
-            command, *arguments = question.server
-            place = f"mcp_servers.{NAME}"
-            settings |= {
-                f"{place}.command": command,
-                f"{place}.args": arguments,
-                f"{place}.tool_timeout_sec": round(question.tool_seconds),
-                f"{place}.required": True,
-                f"{place}.default_tools_approval_mode": "approve",
-            }
         argv = [self.program, *words.split(), "-s", "read-only"]
         for key, value in settings.items():
             argv += ["-c", f"{key}={json.dumps(value)}"]
-        if question.schema is not None:
-            (question.folder / "schema.json").write_text(json.dumps(question.schema), encoding="utf-8")
-            argv += ["--output-schema", str(question.folder / "schema.json")]
         for number, image in enumerate(question.images):
             path = question.folder / f"image{number}.{image.media_type.rpartition('/')[2]}"
             path.write_bytes(image.data)
@@ -399,7 +248,7 @@ class Codex:
                 kind = str(_get(item, "type"))
                 if kind == "agent_message":
                     seen.text = str(_get(item, "text") or "")
-                elif kind in _CODEX_OWN_ITEMS or (kind == "mcp_tool_call" and _get(item, "server") != NAME):
+                elif kind in _CODEX_OWN_ITEMS:
                     seen.own_tool = kind
             case "turn.completed":
                 used = event.get("usage")
@@ -420,22 +269,6 @@ class Codex:
                 pass
 
 
-def _is_strict(schema: object) -> bool:
-    if isinstance(schema, list):
-        return all(map(_is_strict, cast("list[object]", schema)))
-    if not isinstance(schema, dict):
-        return True
-    content = cast("dict[str, object]", schema)
-    properties = content.get("properties")
-    if content.get("type") == "object":
-        required = cast("Sequence[str]", content.get("required") or ())
-        if content.get("additionalProperties") is not False or set(required) != set(
-            cast("dict[str, object]", properties or {})
-        ):
-            return False
-    return not {"default", "oneOf", "prefixItems"} & set(content) and all(map(_is_strict, content.values()))
-
-
 AgentProgram = ClaudeCode | Codex
 PROGRAMS: dict[str, type[AgentProgram]] = {"claude": ClaudeCode, "codex": Codex}
 
@@ -445,41 +278,14 @@ PROGRAMS: dict[str, type[AgentProgram]] = {"claude": ClaudeCode, "codex": Codex}
 _EPOCH = re.compile(r"\|\s*(\d{10})\b")
 _AFTER = re.compile(r"in ((?:\d+ (?:day|hour|minute|second)s?(?:,? (?:and )?)?)+)", re.IGNORECASE)
 _AMOUNT = re.compile(r"(\d+) (day|hour|minute|second)", re.IGNORECASE)
-_CLOCK = re.compile(
-    r"(?:resets?|try again|available)\b[^\d]{0,20}?(?:(?P<month>[A-Z][a-z]{2}) (?P<day>\d{1,2})(?:st|nd|rd|th)?,? "
-    r"(?:(?P<year>\d{4}),? )?(?:at )?)?"
-    r"(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))? ?(?P<half>[ap]m)(?: \((?P<zone>[\w/+-]+)\))?",
-    re.IGNORECASE,
-)
-_JUST_PASSED = timedelta(minutes=10)
-"""A time of the day that passed so recently is today's: programs print the minute, and may print it late."""
-_MONTHS = tuple[str, ...]("jan feb mar apr may jun jul aug sep oct nov dec".split())
 
 
 def parse_reset_time(text: str, now: float) -> float | None:
-    """Return the time (seconds since 1970) at which a message says that a quota is renewed; None if it does not.
-
-    Times of the day without a zone are those of this machine, as the programs print them.
-    """
+    """Return the time (seconds since 1970) at which a message says that a quota is renewed; None if it does not, or
+    only as a time of the day."""
     if match := _EPOCH.search(text):
         return float(match[1])
     if match := _AFTER.search(text):
         amounts = {f"{unit.lower()}s": int(number) for number, unit in _AMOUNT.findall(match[1])}
         return now + timedelta(**amounts).total_seconds()
-    if (match := _CLOCK.search(text)) is None:
-        return None
-    try:
-        zone = ZoneInfo(match["zone"]) if match["zone"] else None
-        today = datetime.fromtimestamp(now, zone)
-        hour = int(match["hour"]) % 12 + 12 * (match["half"].lower() == "pm")
-        at = today.replace(hour=hour, minute=int(match["minute"] or 0), second=0, microsecond=0)
-        if match["month"]:
-            month = _MONTHS.index(match["month"].lower()) + 1
-            at = at.replace(year=int(match["year"] or today.year), month=month, day=int(match["day"]))
-            if at < today and not match["year"]:
-                at = at.replace(year=today.year + 1)
-        elif at < today - _JUST_PASSED:
-            at += timedelta(days=1)
-    except (ValueError, KeyError, OSError):
-        return None
-    return at.timestamp()
+    return None

@@ -11,21 +11,25 @@ makes its own retries, and has no settings for temperature and length of an answ
 from __future__ import annotations
 
 import asyncio
+import codecs
 import json
+import os
 import re
 import shutil
+import signal
 import tempfile
 import time
+from asyncio.subprocess import Process
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
 from labwright.models.agent_programs import PROGRAMS, AgentOutput, AgentProgram, Question, parse_reset_time
-from labwright.models.agent_session import AgentProcess, AuthorSession
-from labwright.models.backend import ModelRequest, Prompt, Reply, SingleModelBackend
+from labwright.models.backend import ModelRequest, Reply, SingleModelBackend
 from labwright.models.client import build_schema
-from labwright.models.conversation import Conversation, render_exchanges
+from labwright.models.conversation import render_conversation
 from labwright.models.errors import (
     AccessLost,
     ContextTooLong,
@@ -38,14 +42,18 @@ from labwright.models.errors import (
 from labwright.models.prices import compute_usd, fit_to_window
 from labwright.models.settings import ModelSettings
 from labwright.models.transport import describe_error
-from labwright.record.events.run_events import HAND_IN
 from labwright.record.schema import describe_validation_error, replace_unencodable
 from labwright.record.schema.decisions import TokenUsage
 
 CLI_PREFIX = "cli:"
+_READ_BYTES = 2**16
+_MAX_LINE_BYTES = 64 * 2**20
+_MAX_NOISE_CHARS = 2000
+"""Characters kept of what a program prints besides events."""
+_NESTED_VARIABLES = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT")
+"""Set in commands that Claude Code runs; it refuses to start inside itself."""
 _MIN_QUOTA_SECONDS = 60.0
 """Shortest wait for a quota, since programs print the minute of its end."""
-_LEFT_OUT = ("temperature", "max_tokens")
 
 _FLAG = re.compile(r"unknown option|unexpected argument|unrecogni[sz]ed (?:option|argument|subcommand)", re.IGNORECASE)
 _LOGIN = re.compile(
@@ -56,7 +64,6 @@ _QUOTA = re.compile(
     re.IGNORECASE,
 )
 _CONTEXT = re.compile(r"prompt is too long|context (?:window|length)|input is too long", re.IGNORECASE)
-_SCHEMA = re.compile(r"invalid_json_schema|invalid schema", re.IGNORECASE)
 _MODEL = re.compile(r"\b404\b|model.{0,80}(?:not (?:found|exist|supported|available)|does not exist)", re.IGNORECASE)
 _DOWN = re.compile(
     r"\b5\d\d\b|overloaded|connection|network|timed? ?out|high demand|temporar|retry limit|reconnect", re.IGNORECASE
@@ -81,6 +88,74 @@ def open_command_line_agent(settings: ModelSettings) -> CommandLineAgent:
     return CommandLineAgent(program, settings, model)
 
 
+class AgentProcess:
+    """One process of an agent, which ends with everything that it started when `run` ends."""
+
+    def __init__(self, program: AgentProgram, question: Question, retries: int) -> None:
+        self.seen = AgentOutput()
+        self.noise = ""
+        """End of what it printed besides events."""
+        self.code: int | None = None
+        self._program, self._question, self._retries = program, question, retries
+
+    async def run(self) -> None:
+        """Run to the end. Raises `OSError` if the program does not start."""
+        line = self._program.build_command(self._question, self._retries)
+        (work := self._question.folder / "work").mkdir()
+        inherited = {name: value for name, value in os.environ.items() if name not in _NESTED_VARIABLES}
+        process = await asyncio.create_subprocess_exec(
+            *line.argv,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=work,
+            env={**inherited, "NO_COLOR": "1", **line.env},
+            start_new_session=True,
+        )
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        try:
+            with suppress(ConnectionError):
+                process.stdin.write(line.stdin)
+                await process.stdin.drain()
+            process.stdin.close()
+            await asyncio.gather(self._read(process.stdout, process), self._read(process.stderr, process))
+            self.code = await process.wait()
+        finally:
+            _kill_group(process)
+            await process.wait()
+
+    async def _read(self, stream: asyncio.StreamReader, process: Process) -> None:
+        """Read events, one JSON object a line, and everything else as noise. A program that has tools of its own is
+        ended at once.
+        """
+        decoder, pending = codecs.getincrementaldecoder("utf-8")(errors="replace"), ""
+        while data := await stream.read(_READ_BYTES):
+            *lines, pending = (pending + decoder.decode(data)).split("\n")
+            for text in lines:
+                self._take(text)
+            if self.seen.own_tool:
+                _kill_group(process)
+            if len(pending) > _MAX_LINE_BYTES:
+                raise OSError(f"it printed a line of more than {_MAX_LINE_BYTES} characters")
+        self._take(pending)
+
+    def _take(self, text: str) -> None:
+        try:
+            event = json.loads(text)
+        except (ValueError, RecursionError):
+            event = None
+        if isinstance(event, dict):
+            self._program.read_event(cast("dict[str, Any]", event), self.seen)
+        elif text.strip():
+            self.noise = f"{self.noise} {text.strip()}"[-_MAX_NOISE_CHARS:]
+
+
+def _kill_group(process: Process) -> None:
+    """Kill a process and what it started."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
 class CommandLineAgent(SingleModelBackend):
     """A command-line agent as a model."""
 
@@ -90,123 +165,49 @@ class CommandLineAgent(SingleModelBackend):
         self._has_answered = False
         self._own_tools: str | None = None
         """Why the program cannot switch off its own tools; None: not known yet."""
-        self._refused_schemas = set[type[BaseModel]]()
-        self._sessions: list[tuple[Prompt, AuthorSession]] = []
 
     async def get_context_limit(self, role: object) -> int | None:
         return self._settings.context_tokens
 
     async def answer(self, request: ModelRequest) -> Reply:
-        """Return the program's answer to a request. Raises `ModelError`."""
+        """Return the program's answer to a request; for a step of a conversation, it is shown all steps before it.
+
+        Raises `ModelError`.
+        """
         request = fit_to_window(request, self._settings.context_tokens, model=self.name)
-        unprepared = await self._prepare()
-        if request.conversation is not None:
-            return await self._answer_step(request, request.conversation, unprepared)
-        schema, user, why = build_schema(request.output_type), request.prompt.user, ""
+        own_tools = await self._prepare()
+        if own_tools and request.conversation is not None:
+            raise ModelConfigError(
+                f"{self.name} can answer but not work with tools, since it cannot switch off its own: {own_tools}; "
+                f"{self._program.update_hint}, or choose another model for the role coder"
+            )
+        schema, why = build_schema(request.output_type), ""
+        asked = user = request.prompt.user + (render_conversation(request.conversation) if request.conversation else "")
         usage, tries = TokenUsage(usd=0.0, cached_usd=0.0), 1 if request.single else 1 + self._settings.output_retries
+        enforced = self._program.enforces(schema)
+        form = "Answer with one JSON object" + ("." if enforced else f" of this JSON schema:\n{json.dumps(schema)}")
         for number in range(tries):
-            enforced = self._program.enforces(schema) and request.output_type not in self._refused_schemas
-            form = "Answer with one JSON object" + ("." if enforced else f" of this JSON schema:\n{json.dumps(schema)}")
             try:
                 seen = await self._ask(request, f"{user}\n\n{form}", schema if enforced else None)
             except ModelUnavailable as error:
                 error.lost = usage + error.lost
                 raise
-            except _SchemaRefused:
-                self._refused_schemas.add(request.output_type)
-                why = "its service refuses the schema"
-                continue
             usage += self._price(seen)
             try:
                 output = _parse_answer(seen, request)
             except ValueError as error:
                 why = " ".join(str(error).split())[:600]
                 user = (
-                    f"{request.prompt.user}\n\nYour last answer was:\n\n{seen.text[:4000]}\n\nIt cannot be used: "
+                    f"{asked}\n\nYour last answer was:\n\n{seen.text[:4000]}\n\nIt cannot be used: "
                     f"{why}. Answer again, with JSON and nothing else."
                 )
                 continue
-            return Reply(output, usage, self._name_answerer(seen), retries=number, left_out=_LEFT_OUT)
+            answered_by = replace_unencodable(seen.model or self._model or "default")[:200]
+            name = f"{CLI_PREFIX}{self._program.program}:{answered_by}"
+            return Reply(output, usage, name, retries=number, left_out=("temperature", "max_tokens"))
         raise ModelOutputInvalid(
             f"{self.name}: no answer fits the schema after {tries} answers; choose another model: {why}"
         )
-
-    async def _answer_step(self, request: ModelRequest, conversation: Conversation, own_tools: str) -> Reply:
-        """Return the next call of a tool, by the session that waits for the result of the last one, or by a new one."""
-        if own_tools:
-            raise ModelConfigError(
-                f"{self.name} can answer but not work with tools, since it cannot switch off its own: {own_tools}; "
-                f"{self._program.update_hint}, or choose another model for the role coder"
-            )
-        tries = 1 + (0 if request.single else self._settings.output_retries)
-        usage, why = TokenUsage(usd=0.0, cached_usd=0.0), ""
-        session = self._find_session(request.prompt, conversation)
-        for number in range(tries):
-            session = session or self._open_session(request, conversation, why)
-            try:
-                call = await session.wait_for_call(self._settings.timeout)
-            except TimeoutError:
-                late = ModelUnavailable(
-                    f"{self.name}: no call of a tool within {self._settings.timeout:g} s (models.timeout)"
-                )
-                late.billed, late.lost = True, usage + self._price(session)
-                raise late from None
-            except OSError as error:
-                raise ModelConfigError(f"{self.name}: {self._program.program} does not start: {error}") from None
-            except BaseException:
-                await session.close()
-                raise
-            if call is None:
-                usage += self._price(session)
-                self.raise_problem(session.process)
-                session, why = None, "You ended without calling `hand_in`."
-                continue
-            self._has_answered = True
-            try:
-                request.check_answer(call)
-            except ValueError as error:
-                why = " ".join(str(error).split())[:1000]
-                session.refuse(why)
-                continue
-            if call.tool == HAND_IN:
-                await session.end()
-            else:
-                self._sessions.append((request.prompt, session))
-            usage += self._price(session)
-            name = self._name_answerer(session.process.seen)
-            return Reply(call, usage, name, retries=number, left_out=_LEFT_OUT)
-        if session is not None:
-            await session.close()
-        raise ModelOutputInvalid(f"{self.name}: no valid call of a tool after {tries} answers: {why}")
-
-    def _find_session(self, prompt: Prompt, conversation: Conversation) -> AuthorSession | None:
-        """Return the session that waits for the result of the last exchange, and deliver it."""
-        *before, last = conversation.exchanges or (None,)
-        for one in self._sessions:
-            asked, session = one
-            if last is not None and asked == prompt and session.exchanges == before and session.pending == last.call:
-                self._sessions.remove(one)
-                if session.has_ended:
-                    return None
-                session.deliver(last.result)
-                return session
-        return None
-
-    def _open_session(self, request: ModelRequest, conversation: Conversation, why: str) -> AuthorSession:
-        done = render_exchanges(conversation.exchanges)
-        words = [
-            request.prompt.user,
-            f"## Calls so far\n\n{done}\n\nGo on from here." if done else "",
-            f"Work with the tools of the MCP server, and end by calling `{HAND_IN}`; nothing else is seen. {why}",
-        ]
-        user = "\n\n".join(filter(None, words)).strip()
-        return AuthorSession(
-            self._program, user, request.prompt.system, self._model, self._settings.retries, conversation
-        )
-
-    def _name_answerer(self, seen: AgentOutput) -> str:
-        answered_by = replace_unencodable(seen.model or self._model or "default")[:200]
-        return f"{CLI_PREFIX}{self._program.program}:{answered_by}"
 
     async def _prepare(self) -> str:
         """Return why the program cannot switch off its own tools; empty if it can."""
@@ -214,19 +215,14 @@ class CommandLineAgent(SingleModelBackend):
             self._own_tools = await asyncio.to_thread(self._program.prepare)
         return self._own_tools
 
-    def _price(self, source: AgentOutput | AuthorSession) -> TokenUsage:
-        """Return the usage with its cost: by a configured price, otherwise as the program reports it (at its end).
-
-        Of a session, return what is new.
-        """
-        usage = source.usage if isinstance(source, AgentOutput) else source.take_usage()
-        reported = source.usd if isinstance(source, AgentOutput) else source.take_usd()
-        usd = compute_usd(self._settings, usage)
-        usd = reported if usd is None else usd
-        return usage.model_copy(update={"usd": usd, "cached_usd": 0.0 if usd == 0 else None})
+    def _price(self, seen: AgentOutput) -> TokenUsage:
+        """Return the usage with its cost: by a configured price, otherwise as the program reports it."""
+        usd = compute_usd(self._settings, seen.usage)
+        usd = seen.usd if usd is None else usd
+        return seen.usage.model_copy(update={"usd": usd, "cached_usd": 0.0 if usd == 0 else None})
 
     async def _ask(self, request: ModelRequest, user: str, schema: dict[str, Any] | None) -> AgentOutput:
-        """Run the program once and return what it printed. Raises `ModelError`, `_SchemaRefused`."""
+        """Run the program once and return what it printed. Raises `ModelError`."""
         with tempfile.TemporaryDirectory(prefix="scientist-agent-") as folder:
             question = Question(
                 Path(folder), request.prompt.system, user, self._model, request.images, schema and dict(schema)
@@ -244,13 +240,11 @@ class CommandLineAgent(SingleModelBackend):
                 raise late from None
             except OSError as error:
                 raise ModelConfigError(f"{self.name}: {self._program.program} does not start: {error}") from None
-        if schema is not None and _SCHEMA.search(process.seen.error):
-            raise _SchemaRefused
-        self.raise_problem(process)
+        self._raise_problem(process)
         self._has_answered = True
         return process.seen
 
-    def raise_problem(self, process: AgentProcess) -> None:
+    def _raise_problem(self, process: AgentProcess) -> None:
         """Raise the `ModelError` of a process that ended without an answer."""
         seen, program = process.seen, self._program
         if seen.own_tool:
@@ -284,10 +278,6 @@ class CommandLineAgent(SingleModelBackend):
         if _DOWN.search(text) or self._has_answered:
             return ModelUnavailable(ended)
         return ModelConfigError(f"{ended}; try {program.program} in a terminal, or {program.update_hint}")
-
-
-class _SchemaRefused(Exception):
-    """The service behind a program does not accept a schema."""
 
 
 def _parse_answer(seen: AgentOutput, request: ModelRequest) -> BaseModel:

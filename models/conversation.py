@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -94,17 +94,12 @@ def render_conversation(conversation: Conversation) -> str:
     tools = "\n".join(
         f"- `{one.name}`: {one.description} Arguments: `{json.dumps(one.parameters)}`" for one in conversation.tools
     )
-    steps = render_exchanges(conversation.exchanges)
+    steps = "\n\n".join(
+        f"### Call {number}\n{one.call.model_dump_json()}\n\n### Result {number}\n{one.result}"
+        for number, one in enumerate(conversation.exchanges, 1)
+    )
     return (
         f"\n## Tools\n\nAnswer with exactly one call of one of these tools.\n\n{tools}\n"
         + (f"\n## Calls so far\n\n{steps}\n" if steps else "")
         + "\n## Now\n\nAnswer with the next call.\n"
-    )
-
-
-def render_exchanges(exchanges: Sequence[ToolExchange]) -> str:
-    """Render what was called and shown as text; empty if nothing was."""
-    return "\n\n".join(
-        f"### Call {number}\n{one.call.model_dump_json()}\n\n### Result {number}\n{one.result}"
-        for number, one in enumerate(exchanges, 1)
     )

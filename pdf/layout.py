@@ -1,10 +1,10 @@
-"""Order the words of a page into lines, columns and text.
+"""Order the words of a page into lines and text.
 
-A page with two columns is read column by column, between any two rows that span both. Words on one baseline form a row;
-`CELL_SEPARATOR` stands between the cells of a table's row. Rotated words come last.
+Words are read in the order of the file's content, in which TeX, word processors and browsers write columns one after
+the other. Words on one baseline form a row; `CELL_SEPARATOR` stands between the cells of a table's row. Rotated words
+come last.
 
-Limits: at most two columns; a text box next to another one is read row by row, unless a gap between columns separates
-them.
+Limits: a program that writes the content in another order is read in that order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby, takewhile
 from pathlib import Path
 from statistics import median
 from typing import IO, Literal
@@ -25,14 +24,6 @@ from labwright.pdf.reader import TIMEOUT_SECONDS, PdfPage, PdfWord, read_pdf
 CELL_SEPARATOR = " \u00a6 "
 MAX_SPACE_EMS = 1.1
 """Width in ems of a space in justified text; a wider gap separates cells of a table."""
-MIN_COLUMN_RUNS = 8
-"""Minimum number of runs of words on either side of the gap on a page with two columns."""
-MIN_PROSE_RUNS = 3
-"""The same for runs of prose, on a page that is filled only in part."""
-MIN_OVERREACH_SHARE = 0.05
-"""Share of a page's width that a row reaches into both columns if it spans them."""
-MIN_PROSE_SHARE = 0.3
-"""Share of a page's width; runs of prose are wider than cells."""
 MIN_LINE_NUMBERS = 8
 """Minimum number of consecutive numbers in a margin that count lines."""
 MIN_BLOCK_GAP = 1.35
@@ -50,14 +41,10 @@ class TextStyle:
 
 @dataclass(frozen=True)
 class TextLine:
-    """A row of a column: its cells (runs of words) from left to right, and its place.
-
-    `column` numbers the columns and spanning parts of a page in reading order.
-    """
+    """A row of a page: its cells (runs of words) from left to right."""
 
     cells: tuple[tuple[PdfWord, ...], ...]
     page: int
-    column: int
 
     @cached_property
     def words(self) -> tuple[PdfWord, ...]:
@@ -133,16 +120,16 @@ def find_pitch(lines: Sequence[TextLine]) -> float:
     steps = [
         after.baseline - before.baseline
         for before, after in itertools.pairwise(lines)
-        if (before.page, before.column) == (after.page, after.column) and after.baseline > before.baseline
+        if before.page == after.page and after.baseline > before.baseline
     ]
     return median(steps) if steps else 12.0
 
 
 def begins_block(before: TextLine, line: TextLine, pitch: float) -> bool:
     """Return whether a gap, a new column or a change of the size separates a line from the one before it."""
-    if (before.page, before.column) != (line.page, line.column):
-        return before.page == line.page or not is_continued(before, line)
     step = line.baseline - before.baseline
+    if before.page != line.page or step < 0:
+        return not is_continued(before, line)
     usual = max(pitch, 1.1 * max(before.style.size, line.style.size)) if line.style == before.style else pitch
     return step > MIN_BLOCK_GAP * usual or (len(before.cells) > 1) != (len(line.cells) > 1)
 
@@ -158,27 +145,16 @@ Run = tuple[PdfWord, ...]
 
 
 def order_lines(page: PdfPage, number: int = 1) -> list[TextLine]:
-    """Return the lines of a page in reading order, without its marginal words."""
+    """Return the lines of a page in the order of its content, without its marginal words."""
     aside = set(map(id, find_marginal_words(page)))
-    runs = _join_runs([word for word in page.words if id(word) not in aside])
-    gap = _find_column_gap(runs, page.width)
-    if gap is None:
-        return _join_rows(runs, number, 0)
-    left, right, spanning = _sort_by_side(runs, gap, page.width)
-    lines = list[TextLine]()
-    column = 0
-    groups = [*_group_spanning(spanning, [*left, *right]), *_find_balanced_ends([*left, *right], runs, gap)]
-    for top, bottom, rows in (*sorted(groups, key=lambda group: group[0]), (float("inf"), 0.0, [])):
-        for side in (left, right):
-            above = [run for run in side if _middle(run) < top]
-            side[:] = [run for run in side if _middle(run) >= top]
-            lines += _join_rows(above, number, column)
-            column += 1
-        inside = [run for side in (left, right) for run in side if _middle(run) <= bottom]
-        left, right = ([run for run in side if _middle(run) > bottom] for side in (left, right))
-        lines += _join_rows([*rows, *inside], number, column)
-        column += 1
-    return lines
+    rows: list[list[Run]] = []
+    for run in _join_runs([word for word in page.words if id(word) not in aside]):
+        row = next((row for row in reversed(rows[-3:]) if all(_are_adjacent(run, one) for one in row)), None)
+        if row is None:
+            rows.append([run])
+        else:
+            row.append(run)
+    return [TextLine(_join_cells(sorted(row, key=lambda run: run[0].box[0])), number) for row in rows]
 
 
 def find_marginal_words(page: PdfPage) -> list[PdfWord]:
@@ -220,86 +196,6 @@ def _continues_run(run: Sequence[PdfWord], word: PdfWord) -> bool:
         if not smaller or shift > 0.7 * em:
             return False
     return -0.3 * em < word.box[0] - before.box[2] < MAX_SPACE_EMS * em
-
-
-def _find_column_gap(runs: Sequence[Run], width: float) -> float | None:
-    """Return the position of the gap between two columns: few runs cross it, and many, or some of prose, lie on
-    either side. The fewest runs of prose cross it, since cells of a table in one column lie on either side of others.
-    """
-    boxes = [enclose(run) for run in runs]
-    wide = [box for box in boxes if box[2] - box[0] >= MIN_PROSE_SHARE * width]
-    best: tuple[int, int, int, float, float] | None = None
-    for percent in range(40, 61):
-        at = width * percent / 100
-        left, right = sum(box[2] <= at for box in boxes), sum(box[0] >= at for box in boxes)
-        cross = len(boxes) - left - right
-        prose = sum(box[2] <= at for box in wide), sum(box[0] >= at for box in wide)
-        of_prose, is_filled = sum(prose), min(left, right) >= MIN_COLUMN_RUNS or min(prose) >= MIN_PROSE_RUNS
-        if is_filled and 2 * cross <= left + right and 2 * of_prose >= len(wide) > 0:
-            found = of_prose, min(left, right), -cross, -abs(at - width / 2), at
-            best = found if best is None else max(best, found)
-    return best[-1] if best is not None else None
-
-
-def _sort_by_side(runs: Sequence[Run], gap: float, width: float) -> tuple[list[Run], list[Run], list[Run]]:
-    """Return the runs of the left and of the right column, and those of rows that span both.
-
-    A row of a table spans both columns if its content goes on from a cell on the left to one on the right.
-    """
-    sides = tuple[list[Run], list[Run], list[Run]]((list[Run](), list[Run](), list[Run]()))
-    spanning = set[int]()
-    boxes = [enclose(run) for run in runs]
-    for at, (left, _, right, _) in enumerate(boxes):
-        if min(gap - left, right - gap) > MIN_OVERREACH_SHARE * width:
-            spanning.add(at)
-        if at and boxes[at - 1][2] <= gap <= left and _are_level(runs[at - 1], runs[at]):
-            widths = [box[2] - box[0] for box in boxes[at - 1 : at + 1]]
-            if min(widths) < MIN_PROSE_SHARE * width:
-                spanning |= {at - 1, at}
-    for at, (run, box) in enumerate(zip(runs, boxes, strict=True)):
-        sides[2 if at in spanning else 0 if (box[0] + box[2]) / 2 < gap else 1].append(run)
-    return sides
-
-
-def _group_spanning(spanning: Sequence[Run], others: Sequence[Run]) -> list[tuple[float, float, list[Run]]]:
-    """Return the parts of a page that span both columns: top, bottom and runs; no line of a column lies within."""
-    middles = sorted(_middle(run) for run in others)
-    groups: list[tuple[float, float, list[Run]]] = []
-    for run in sorted(spanning, key=lambda run: enclose(run)[1]):
-        _, top, _, bottom = enclose(run)
-        if groups and not any(groups[-1][1] < middle < top for middle in middles):
-            first, last, rows = groups[-1]
-            groups[-1] = first, max(last, bottom), [*rows, run]
-        else:
-            groups.append((top, bottom, [run]))
-    return groups
-
-
-def _find_balanced_ends(
-    columns: Sequence[Run], runs: Sequence[Run], gap: float
-) -> Iterator[tuple[float, float, list[Run]]]:
-    """Yield where both columns end and begin again, as above references: the content goes back to the left, below."""
-    inside, lowest, sides = set(map(id, columns)), 0.0, list[bool]()
-    for run in runs:
-        left, top, _, bottom = enclose(run)
-        if id(run) in inside:
-            if left < gap and top > lowest and sides and sides[-1] and not all(sides):
-                yield top - 0.1, top - 0.1, []
-                sides = []
-            sides.append(left >= gap)
-        lowest = max(lowest, bottom)
-
-
-def _join_rows(runs: Sequence[Run], page: int, column: int) -> list[TextLine]:
-    """Join the runs of a column into rows, from top to bottom."""
-    rows: list[list[Run]] = []
-    for run in sorted(runs, key=lambda run: (run[0].baseline, run[0].box[0])):
-        row = next((row for row in reversed(rows[-3:]) if all(_are_adjacent(run, one) for one in row)), None)
-        if row is None:
-            rows.append([run])
-        else:
-            row.append(run)
-    return [TextLine(_join_cells(sorted(row, key=lambda run: run[0].box[0])), page, column) for row in rows]
 
 
 def _join_cells(row: Sequence[Run]) -> tuple[Run, ...]:
@@ -366,8 +262,6 @@ MIN_LARGER_POINTS = 0.4
 """Points by which a heading is larger than the body, if its font is that of the body."""
 MAX_SMALLER_POINTS = 1.2
 """Points by which a heading may be smaller than the body."""
-MIN_ABSTRACT_WORDS = 40
-"""Minimum words of an abstract without a heading."""
 MIN_FURNITURE_GAP = 1.2
 """Minimum distance from a page number to the text, in usual distances between lines."""
 MAX_MISSING = 1
@@ -379,8 +273,6 @@ _NAMED = re.compile(
     r"(?:abstract|references|bibliography|acknowledge?ments?|supplementary materials?)[ .:]*|append(?:ix|ices)\b.*",
     re.IGNORECASE,
 )
-_REFERENCES = re.compile("references|bibliography", re.IGNORECASE)
-_ENTRY = re.compile(r"\[(\d{1,3})\]\s")
 _APPENDIX = re.compile("appendi", re.IGNORECASE)
 _ABSTRACT = re.compile(r"abstract\b[ .:\u2014\u2013-]*", re.IGNORECASE)
 _NUMBER = re.compile(
@@ -388,7 +280,6 @@ _NUMBER = re.compile(
 )
 _DECIMAL = re.compile(r"((?:\d{1,2}|[A-Z])(?:\.\d{1,2})+)\.?\s+\S")
 _PAGE_NUMBER = re.compile(r"\W*(?:page\s+)?(?:\d{1,4}|[ivxlc]+)(?:\s*(?:/|of)\s*\d+)?\W*", re.IGNORECASE)
-_CAPTION = re.compile(r"[^\W\d_]+\.?\s*\d+\s*[.:|]")
 _ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50}
 
 NumberKind = Literal["arabic", "roman", "letter"]
@@ -433,19 +324,33 @@ def split_sections(pages: Sequence[PdfPage]) -> tuple[PdfSection, ...]:
     if not lines:
         return ()
     body = _find_body_style(lines)
-    notes = _find_footnotes(lines, body)
-    kept = [line for at, line in enumerate(lines) if at not in notes]
+    notes = _find_title_notes(lines, body)
+    kept = [line for line in lines if line not in notes]
     headings = _choose_headings(kept, list(_find_candidates(kept, body)), body)
-    if not headings:
-        return ()
-    return tuple(_cut(kept, headings, [lines[at] for at in sorted(notes)]))
+    return tuple(_cut(kept, headings, notes)) if headings else ()
+
+
+def _find_title_notes(lines: Sequence[TextLine], body: TextStyle) -> list[TextLine]:
+    """Return the footnotes of the title page: small text in its lowest quarter."""
+    first = [line for line in lines if line.page == 1]
+    lowest = max((line.baseline for line in first), default=0.0)
+    small = body.size - MIN_LARGER_POINTS
+    return [
+        line
+        for line in first
+        if line.baseline > 0.75 * lowest and line.style.size < small and not _may_be_heading(line, body)
+    ]
 
 
 # --- running heads, page numbers and watermarks -----------------------------------------------------------------------
 
 
 def remove_furniture(pages: Sequence[PdfPage]) -> list[TextLine]:
-    """Return the lines of all pages without running heads, page numbers and large watermarks."""
+    """Return the lines of all pages without running heads, page numbers and large watermarks.
+
+    Of the highest and lowest two rows of a page, those are left out that are a number, that have one which counts
+    pages, or that stand at the same height on several pages, apart from the text or with the same words.
+    """
     by_page = list[list[TextLine]]()
     for number, page in enumerate(pages, 1):
         words = tuple(word for word in page.words if word.size <= MAX_HEIGHT_POINTS)
@@ -454,17 +359,15 @@ def remove_furniture(pages: Sequence[PdfPage]) -> list[TextLine]:
     if not lines:
         return []
     body, pitch = _find_body_style(lines), find_pitch(lines)
-    rows = [
-        (edge, row, _measure_distance(row, some) / pitch) for some in by_page for edge, row in _find_edge_rows(some)
-    ]
-    numbered = {row[0].page for _, row, _ in rows if all(_PAGE_NUMBER.fullmatch(line.text) for line in row)}
-    offsets = Counter(offset for _, row, apart in rows if apart > MIN_FURNITURE_GAP for offset in _find_offsets(row))
+    rows = [(row, _measure_distance(row, some) / pitch) for some in by_page for row in _find_edge_rows(some)]
+    numbered = {row[0].page for row, _ in rows if all(_PAGE_NUMBER.fullmatch(line.text) for line in row)}
+    offsets = Counter(offset for row, apart in rows if apart > MIN_FURNITURE_GAP for offset in _find_offsets(row))
     removed = set[int]()
-    for edge, row, apart in rows:
-        level = [other for other in rows if other[0] == edge and abs(other[1][0].baseline - row[0].baseline) <= 3]
-        alike = [other for _, other, _ in level if _mask_numbers(other) == _mask_numbers(row)]
+    for row, apart in rows:
+        level = [other for other in rows if abs(other[0][0].baseline - row[0].baseline) <= 3]
+        alike = [other for other, _ in level if _mask_numbers(other) == _mask_numbers(row)]
         is_small = max(line.style.size for line in row) <= body.size + MIN_LARGER_POINTS
-        is_head = len(level) >= max(3, 0.2 * len(pages)) and sum(other[2] > 1.5 for other in level) > 0.8 * len(level)
+        is_head = len(level) >= max(3, 0.2 * len(pages)) and sum(other[1] > 1.5 for other in level) > 0.8 * len(level)
         is_number = all(_PAGE_NUMBER.fullmatch(line.text) for line in row) and apart > MIN_FURNITURE_GAP
         is_repeated = len(alike) >= max(2, min(3, len(pages)))
         is_counted = row[0].page not in numbered and any(offsets[one] > 1 for one in _find_offsets(row))
@@ -474,12 +377,11 @@ def remove_furniture(pages: Sequence[PdfPage]) -> list[TextLine]:
     return [line for line in lines if id(line) not in removed]
 
 
-def _find_edge_rows(lines: Sequence[TextLine]) -> Iterator[tuple[str, list[TextLine]]]:
+def _find_edge_rows(lines: Sequence[TextLine]) -> Iterator[list[TextLine]]:
     """Yield the highest and the lowest two rows of a page."""
     heights = sorted({round(line.baseline) for line in lines})
-    for edge, some in (("top", heights[:2]), ("bottom", heights[-2:])):
-        for height in some:
-            yield edge, [line for line in lines if abs(line.baseline - height) <= 2]
+    for height in {*heights[:2], *heights[-2:]}:
+        yield [line for line in lines if abs(line.baseline - height) <= 2]
 
 
 def _measure_distance(row: Sequence[TextLine], lines: Sequence[TextLine]) -> float:
@@ -506,29 +408,6 @@ def _find_body_style(lines: Sequence[TextLine]) -> TextStyle:
     return max(letters, key=lambda style: letters[style])
 
 
-def _find_footnotes(lines: Sequence[TextLine], body: TextStyle) -> set[int]:
-    """Return the positions of footnotes: small text at the end of a column, with a mark or on the title page."""
-    found, end = set[int](), 0
-    for (page, _), column in groupby(lines, key=lambda line: (line.page, line.column)):
-        some = list(column)
-        begin = len(some)
-        while begin > 0 and some[begin - 1].style.size < body.size - MIN_LARGER_POINTS:
-            if begin < len(some) and some[begin].baseline - some[begin - 1].baseline > 2 * some[begin].style.size:
-                break
-            begin -= 1
-        is_note = 0 < begin < len(some) and not _CAPTION.match(some[begin].text)
-        if is_note and (page == 1 or (_has_mark(some[begin]) and not _may_be_heading(some[begin - 1], body))):
-            found |= set(range(end + begin, end + len(some)))
-        end += len(some)
-    return found
-
-
-def _has_mark(line: TextLine) -> bool:
-    """Return whether a line begins with a raised mark, or with a symbol such as an asterisk or a dagger."""
-    first = line.words[0]
-    return first.size < 0.85 * line.style.size or first.text[0] in "*\u2217\u22c6\u2020\u2021\u00a7\u00b6"
-
-
 # --- headings -------------------------------------------------------------------------------------------------------
 
 
@@ -537,9 +416,6 @@ def _find_candidates(lines: Sequence[TextLine], body: TextStyle) -> Iterator[_Ca
     while at < len(lines):
         line, first = lines[at], at
         if not _may_be_heading(line, body):
-            if inline := _read_inline_heading(line, body):
-                rest = line.text[len(inline) :].strip()
-                yield _Candidate(at, at, "", inline, inline, line.style, True, rest)
             at += 1
             continue
         before = lines[at - 1] if at else None
@@ -575,19 +451,11 @@ def _has_family(font: str, body: TextStyle) -> bool:
     return re.sub(r"[\d.]+$", "", font) == re.sub(r"[\d.]+$", "", body.font)
 
 
-def _read_inline_heading(line: TextLine, body: TextStyle) -> str:
-    """Return the numbered heading that a line of text begins with, such as "3.1. Model." in bold; "" if none."""
-    titled = takewhile(lambda word: not _has_family(word.font, body), line.words[1:])
-    words = [word.text for word in (line.words[0], *titled)]  # the number may be set like the body
-    heading = " ".join(words)
-    return heading if len(words) < len(line.words) and _DECIMAL.match(heading) and heading.endswith(".") else ""
-
-
 def _continues_heading(line: TextLine, following: TextLine, label: str, body: TextStyle) -> bool:
     """Return whether a heading goes on in the next line; after a number of its own, in a style of its own."""
-    if (line.page, line.column) != (following.page, following.column) or not _may_be_heading(following, body):
-        return False
     step, size = following.baseline - line.baseline, max(line.style.size, following.style.size)
+    if line.page != following.page or step < 0 or not _may_be_heading(following, body):
+        return False
     if label:
         return step <= 4 * size
     if (
@@ -663,7 +531,7 @@ def _choose_headings(lines: Sequence[TextLine], candidates: Sequence[_Candidate]
         chosen = chosen[1:]  # the title of the paper
     if sum(one.level == 1 for one in chosen) < 2:
         return []
-    return _add_references(lines, _add_abstract(lines, chosen, kind))
+    return _add_abstract(lines, chosen)
 
 
 def _find_section_style(candidates: Sequence[_Candidate]) -> tuple[TextStyle | None, NumberKind | None]:
@@ -705,65 +573,28 @@ def read_number(label: str, kind: NumberKind) -> int:
     return sum(-one if one < after else one for one, after in zip(values, (*values[1:], 0), strict=True))
 
 
-def _add_heading(at: int, line: TextLine, title: str, rest: str) -> _Candidate:
-    """Return a heading that is not a line of its own; `rest` is the text of its line."""
-    return _Candidate(at, at, "", title, title, line.style, True, rest, level=1)
-
-
-def _add_abstract(lines: Sequence[TextLine], headings: list[_Candidate], kind: NumberKind | None) -> list[_Candidate]:
-    """Add an abstract whose heading is not a line of its own: "Abstract. We ...", or a block without a heading."""
-    if any(_ABSTRACT.fullmatch(one.title) for one in headings):
-        return headings
-    begin = headings[0].first
-    for at, line in enumerate(lines[:begin]):
-        if match := _ABSTRACT.match(line.text):
-            return [_add_heading(at, line, "Abstract", line.text[match.end() :]), *headings]
-    if kind is None:
-        return headings
-    pitch, blocks = find_pitch(lines), list[list[int]]()
-    for at in range(begin):
-        if not blocks or begins_block(lines[at - 1], lines[at], pitch):
-            blocks.append([])
-        blocks[-1].append(at)
-    sizes = {block[0]: sum(len(lines[at].words) for at in block) for block in blocks}
-    first = max(sizes, key=lambda at: sizes[at], default=0)
-    if sizes.get(first, 0) < MIN_ABSTRACT_WORDS:
-        return headings
-    return [_add_heading(first, lines[first], "Abstract", lines[first].text), *headings]
-
-
-def _add_references(lines: Sequence[TextLine], headings: list[_Candidate]) -> list[_Candidate]:
-    """Add a list of references without a heading: from "[1] ..." to the end, with consecutive numbers."""
-    numbers = [(at, int(match[1])) for at, line in enumerate(lines) if (match := _ENTRY.match(line.text))]
-    begin = next((at for at, number in reversed(numbers) if number == 1), None)
-    if begin is None or any(one.first >= begin or _REFERENCES.match(one.title) for one in headings):
-        return headings
-    listed = [number for at, number in numbers if at >= begin]
-    if len(listed) < 2 or listed != list(range(1, len(listed) + 1)):
-        return headings
-    return [*headings, _add_heading(begin, lines[begin], "References", lines[begin].text)]
+def _add_abstract(lines: Sequence[TextLine], headings: list[_Candidate]) -> list[_Candidate]:
+    """Add an abstract whose heading is not a line of its own: "Abstract. We ..."."""
+    if not any(_ABSTRACT.fullmatch(one.title) for one in headings):
+        for at, line in enumerate(lines[: headings[0].first]):
+            if match := _ABSTRACT.match(line.text):
+                rest = line.text[match.end() :]
+                return [_Candidate(at, at, "", "Abstract", "Abstract", line.style, True, rest, level=1), *headings]
+    return headings
 
 
 # --- sections -------------------------------------------------------------------------------------------------------
 
 
 def _cut(lines: Sequence[TextLine], headings: Sequence[_Candidate], notes: Sequence[TextLine]) -> Iterator[PdfSection]:
-    """Yield the sections. Footnotes follow the text of their section; those of page 1 belong to the title page."""
+    """Yield the sections. `notes` and what stands between abstract and first numbered heading are of the title page."""
     ends = [one.first for one in headings[1:]] + [len(lines)]
     abstract = next((one for one in headings if _ABSTRACT.fullmatch(f"{one.title} ")), None)
     first = next((one for one in headings if _NUMBER.match(one.title) and one is not abstract), None)
-    front = [format_lines(lines[: headings[0].first])]
+    front = [format_lines(lines[: headings[0].first]), format_lines(notes)]
     sections = list[PdfSection]()
-    left = list(notes)
-    if abstract is not None:
-        front.append(format_lines([note for note in left if note.page == 1]))
-        left = [note for note in left if note.page > 1]
     for one, end in zip(headings, ends, strict=True):
-        own = lines[one.last + 1 : end]
-        last = lines[end - 1].page
-        mine, left = [note for note in left if note.page <= last], [note for note in left if note.page > last]
-        text = "\n".join(part for part in (one.rest, format_lines(own)) if part)
-        text = "\n\n".join(part for part in (text, format_lines(mine)) if part)
+        text = "\n".join(part for part in (one.rest, format_lines(lines[one.last + 1 : end])) if part)
         is_front = abstract is not None and first is not None and abstract.first < one.first < first.first
         if is_front and not _NAMED.fullmatch(one.title):
             front.append(f"{one.title}\n{text}")

@@ -215,17 +215,13 @@ def _judge_run(args: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) -
     if state.started is None or state.paper.released is None:
         raise UsageError(f"{path} has no paper yet: finish the run first with scientist resume {path}")
     settings = override_settings(state.started.settings, state.overrides | args.flags).models
+    if _is_offline(settings, judges):
+        raise UsageError(f"the offline model cannot read papers: {CONFIGURE_MODEL_HINT}")
     facts = _audit_facts(path) if args.view == "all" else None
 
     async def work() -> Judgement | JudgePanel:
         case = await build_case(state, RunFolder(path, state.paper.version), rubric)
-        case = await attach_evidence(
-            case,
-            _build_inputs(args),
-            facts,
-            _open_readers(settings, judges),
-            read_images=not _is_offline(settings, judges),
-        )
+        case = await attach_evidence(case, _build_inputs(args), facts, _open_readers(settings, judges))
         return await _ask_judges(case, settings, judges, args.n, writers=state.models)
 
     found = asyncio.run(work())
@@ -272,11 +268,7 @@ async def _judge_paper(args: Judge, path: Path, rubric: Rubric, judges: Sequence
             (*format_audit(facts), *format_removed(paper.removed)),
             json=args.json,
         )
-        why = (
-            "the offline model can only judge papers of its own runs"
-            if "models.name" in args.flags
-            else "no model is configured"
-        )
+        why = "the offline model cannot read papers" if "models.name" in args.flags else "no model is configured"
         raise UsageError(f"{why}, so only the audit is shown: {CONFIGURE_MODEL_HINT}")
     case = JudgeCase(paper, rubric, path.name)
     case = await attach_evidence(case, _build_inputs(args), facts, _open_readers(settings, judges))
@@ -318,8 +310,7 @@ async def _ask_judges(
     found = await judge_case(
         case if models.accepts_images else drop_pictures(case), models.make_client(0, 0), model=name
     )
-    warnings = () if found.heuristic else find_family_warnings([name], writers)
-    return found.model_copy(update={"warnings": warnings}) if warnings else found
+    return found.model_copy(update={"warnings": find_family_warnings([name], writers)})
 
 
 def _choose_exit_code(found: Judgement | JudgePanel) -> int:

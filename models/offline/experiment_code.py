@@ -11,37 +11,27 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from labwright.models.errors import CatalogueError
-from labwright.models.offline.edits import (
+from labwright.models.offline.study import (
     MAX_LINE_CHARACTERS,
+    AblationSpec,
+    AgendaAddition,
+    OfflineStudy,
     Scripts,
     add_entry,
     apply_edits,
+    find_study_by_idea,
     is_applicable,
+    is_repository_study,
+    is_scored,
+    load_study,
     make_program,
     read_constant,
     render_template,
     scale_constants,
 )
-from labwright.models.offline.study import (
-    AblationSpec,
-    AgendaAddition,
-    OfflineStudy,
-    find_study_by_idea,
-    is_repository_study,
-    is_scored,
-    load_study,
-)
 from labwright.models.offline.table_study import is_table_study, write_table_plots, write_table_program
 from labwright.models.roles.experiment_code import CodeInputs, NodeBrief, Program
-from labwright.models.roles.figures import (
-    FigurePart,
-    FigureReviewInputs,
-    FigureScript,
-    FiguresInputs,
-    PaperFigureReviews,
-    PlotInputs,
-    Plots,
-)
+from labwright.models.roles.figures import FigurePart, FigureScript, FiguresInputs, PlotInputs, Plots
 from labwright.record.schema.data_plan import parse_arm
 
 # --- repairs: by the class of the failure and a pattern in the source, one failure at a time --------------------------
@@ -106,16 +96,12 @@ def _choose_variant(inputs: CodeInputs) -> int:
 
 
 def write_draft(study: OfflineStudy, inputs: CodeInputs) -> Program:
-    """Write the draft of this ordinal, with the faults that its entry lists; the first one without them, if an earlier
-    run of the study recorded its failures."""
+    """Write the draft of this ordinal, with the faults that its entry lists."""
     spec = study.drafts[_choose_variant(inputs) % len(study.drafts)]
-    failed = [one.id for one in inputs.studies if one.name == study.name and one.failures and inputs.ordinal == 0]
-    faults = () if failed else spec.faults
-    faulty = apply_edits(write_sound_draft(study, inputs), (study.find_fault(name) for name in faults))
+    faulty = apply_edits(write_sound_draft(study, inputs), (study.find_fault(name) for name in spec.faults))
     hidden = read_constant(faulty.experiment, "HIDDEN")
     varies = spec.network + (f", HIDDEN={hidden}" if inputs.ordinal >= len(study.drafts) else "")
-    learned = f" It avoids what failed in an earlier run (record {failed[0]})." if failed else ""
-    return make_program(faulty, title=spec.title, plan=spec.plan + learned, varies=varies)
+    return make_program(faulty, title=spec.title, plan=spec.plan, varies=varies)
 
 
 def write_sound_draft(study: OfflineStudy, inputs: CodeInputs) -> Scripts:
@@ -273,8 +259,3 @@ def _choose_figures(inputs: FiguresInputs, datasets: tuple[str, ...], *, ablated
                 panels=spec.panels or len(datasets),
                 datasets=datasets[:1] if spec.panels else datasets,
             )
-
-
-def answer_figure_review(_: FigureReviewInputs) -> PaperFigureReviews:
-    """Review nothing: this model sees no images."""
-    return PaperFigureReviews(looked=False)

@@ -1,4 +1,4 @@
-"""Roles that write the paper, rebuilt from the whole record for every call, and those that revise it.
+"""Roles that write the paper, rebuilt from the whole record for every call.
 
 The paper is a template: `label_noise/paper.jinja` for the study that this model knows, otherwise `plain_paper.jinja`.
 It has one sentence per line. In a sentence `<r:KEY>` prints a result, `<s:KEY>` a setting, `<fig:NAME>` and
@@ -9,30 +9,17 @@ keys that exist. A sentence is left out if anything that it names is not in the 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from labwright.models.offline.edits import render_template
-from labwright.models.offline.ideation import to_ablation
-from labwright.models.offline.study import STUDY_FOLDER, find_study_by_idea, is_repository_study, is_scored
-from labwright.models.offline.table_study import is_table_study
-from labwright.models.roles.paper_revision import (
-    MAX_REQUESTS,
-    AddendumInputs,
-    AddendumPlan,
-    CopyEditInputs,
-    CopyEdits,
-    FoundRequest,
-    PlannedMeasure,
-    ReflectInputs,
-    Reflection,
-    RequestOutcome,
-    RespondInputs,
-    ReviewerRequests,
-    ReviewerRequestsInputs,
-    TextEdit,
-    WrittenAnswer,
-    WrittenAnswers,
+from labwright.models.offline.study import (
+    STUDY_FOLDER,
+    find_study_by_idea,
+    is_repository_study,
+    is_scored,
+    render_template,
 )
+from labwright.models.offline.table_study import is_table_study
+from labwright.models.roles.paper_revision import ReflectInputs, Reflection, TextEdit
 from labwright.models.roles.paper_writing import (
     EstimateLine,
     ExploratoryComparison,
@@ -47,7 +34,7 @@ from labwright.models.roles.paper_writing import (
 )
 from labwright.record.claims.sentences import join_names
 from labwright.record.schema.data_plan import parse_arm, parse_level
-from labwright.record.schema.paper import EstimateRequest, PaperDraft, RequestKind, ReviewerRequest, Section
+from labwright.record.schema.paper import EstimateRequest, PaperDraft, Section
 
 TITLE = "Calibration under Label Noise: Label Smoothing, a Temperature, and the Labels It Is Fitted On"
 METHOD, BASELINE = "method", "baseline"
@@ -312,8 +299,6 @@ def _render_sentence(sentence: str, known: Mapping[str, Collection[str]]) -> str
 
 # --- reflection -------------------------------------------------------------------------------------------------------
 
-_DOUBLED_WORD = re.compile(r"(?:\b\w+\W+)?\b([a-z]+) \1\b(?:\W+\w+\b)?")
-
 
 def answer_reflect(inputs: ReflectInputs) -> Reflection:
     """Write the paper anew if there are further results, and move its last figure to the appendix if it is too long.
@@ -339,91 +324,3 @@ def answer_reflect(inputs: ReflectInputs) -> Reflection:
         edits=tuple(edits),
         placements={placed[-1]: "appendix"} if is_long and placed else {},
     )
-
-
-def answer_copy_edit(inputs: CopyEditInputs) -> CopyEdits:
-    """Remove words that are typed twice in a row."""
-    return CopyEdits(
-        edits=tuple(
-            TextEdit(section=one.where, old=found[0], new=found[0].replace(f"{found[1]} {found[1]}", found[1]))
-            for one in inputs.texts
-            for found in _DOUBLED_WORD.finditer(one.text)
-        )
-    )
-
-
-# --- reviews: requests by their words, controls from the study's own parts --------------------------------------------
-
-USUAL_ADDED_SEEDS = 3
-_ASKING = re.compile(
-    r"\b(?:please|should|could|would|must|need|needs|missing|lacks?|unclear|only|why|how|ask|asks|want)\b|\?$",
-    re.IGNORECASE,
-)
-_KINDS: dict[RequestKind, str] = {
-    "more seeds": r"\b(?:seeds|repetitions|runs)\b",
-    "new control": r"\b(?:without|ablat\w+|controls?|alone|remov\w+)\b",
-    "other baseline": r"\bbaselines?\b|\bcompare\w* (?:with|to|against)\b",
-    "clearer text": r"\b(?:unclear|clarif\w+|explain\w*|defin\w+|describe\w*|text|figure)\b",
-    "other": r"\b(?:data|datasets?|larger|theory|code)\b",
-}
-
-
-def answer_reviewer_requests(inputs: ReviewerRequestsInputs) -> ReviewerRequests:
-    """Return each sentence that asks for something, by the first kind whose words it has."""
-    found = [one for number, review in enumerate(inputs.reviews, 1) for one in _list_requests(number, review)]
-    return ReviewerRequests(requests=tuple(found[:MAX_REQUESTS]))
-
-
-def _list_requests(number: int, review: str) -> Iterator[FoundRequest]:
-    for sentence in re.split(r"(?<=[.?!])\s+", " ".join(review.split())):
-        kinds: list[RequestKind] = [kind for kind, words in _KINDS.items() if re.search(words, sentence, re.IGNORECASE)]
-        if kinds and len(sentence.split()) > 3 and _ASKING.search(sentence):
-            quote = " ".join(sentence.split()[:30])
-            yield FoundRequest(review=number, kind=kinds[0], request=sentence[:600], quote=quote)
-
-
-def answer_addendum(inputs: AddendumInputs) -> AddendumPlan:
-    """Return an arm for each part of the method that a request names and nobody measured, and seeds where asked for."""
-    taken = {one.ablation.name for one in inputs.trials if one.outcome == "measured"}
-    measures: list[PlannedMeasure] = []
-    for one in inputs.requests:
-        if one.kind == "more seeds" and inputs.seeds:
-            measures.append(PlannedMeasure(request=one.id, seeds=USUAL_ADDED_SEEDS))
-        else:
-            found = _plan_arm(inputs, one, taken)
-            taken |= {found.ablation.name} if found.ablation is not None else set()
-            measures.append(found)
-    return AddendumPlan(measures=tuple(measures))
-
-
-def _plan_arm(inputs: AddendumInputs, one: ReviewerRequest, taken: set[str]) -> PlannedMeasure:
-    text = f"{one.request} {one.quote}".lower()
-    unknown = is_repository_study(inputs) or is_table_study(inputs.data_plan)
-    parts = () if unknown else find_study_by_idea(inputs.idea).ablations
-    named = [part for part in parts if part.part.lower() in text or any(word in text for word in part.keywords)]
-    new = next((part for part in named if part.condition not in taken), None)
-    if new is None:
-        known = f"the paper has it as {named[0].condition}" if named else "the offline model knows no such experiment"
-        return PlannedMeasure(request=one.id, reason=known)
-    level = f"@{inputs.data_plan.levels[-1].name}" if inputs.data_plan.levels else ""
-    estimand = f"{new.condition}{level} - {METHOD}{level}"
-    estimate = EstimateRequest(name=new.condition, estimand=estimand, purpose=f"what {new.part} contributes")
-    return PlannedMeasure(request=one.id, ablation=to_ablation(new, inputs.data_plan), estimates=(estimate,))
-
-
-def answer_respond(inputs: RespondInputs) -> WrittenAnswers:
-    """Return an answer for each request according to its outcome."""
-    text = "\n".join(section.body for section in inputs.draft.sections)
-    report = next((one for one in re.split(r"(?<=[.?!])\s+", text) if one.startswith("Reviewers of an earlier")), "")
-    return WrittenAnswers(answers=tuple(_answer_request(one, report) for one in inputs.outcomes))
-
-
-def _answer_request(one: RequestOutcome, report: str) -> WrittenAnswer:
-    """Answer a request; `report` is the sentence of the paper on what was measured for its reviewers."""
-    if one.values:
-        said = "Thank you, we measured this and report it, whatever it shows."
-    elif one.outcome:
-        said = "We agree that this would be worth knowing, but we did not measure it."
-    else:
-        said = "Thank you. We changed nothing for it."
-    return WrittenAnswer(request=one.request.id, answer=said, quote=" ".join(report.split()[:30]) if one.values else "")

@@ -21,7 +21,6 @@ from typing import Any
 
 from labwright.models.conversation import Conversation, ToolCall, ToolExchange
 from labwright.models.errors import CatalogueError
-from labwright.models.offline.edits import FunctionNode, find_function, return_argument, return_zeros
 from labwright.models.roles.experiment_code import CoderInputs
 from labwright.models.roles.repository import FunctionFact, PartsInputs, PartWay, ProposedPart, ProposedParts
 from labwright.record.events.run_events import HAND_IN
@@ -263,3 +262,80 @@ def _leave_out_refused(refused: ToolExchange) -> dict[str, Any]:
         if kept:
             parts.append({**part, "ways": kept})
     return {**before, "parts": parts, "reasons": before["reasons"] if parts else _FOUND_NOTHING}
+
+
+# Minimal changes of a Python function: it returns zeros of the same shape, or one of its arguments.
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+HELPER_NAME = "_taken_out"
+_HELPER_SOURCE = f"""def {HELPER_NAME}(value):
+    if isinstance(value, (list, tuple)):
+        kept = [{HELPER_NAME}(one) for one in value]
+        return type(value)(*kept) if hasattr(value, "_fields") else type(value)(kept)
+    if isinstance(value, dict):
+        return {{key: {HELPER_NAME}(one) for key, one in value.items()}}
+    return value * 0 if hasattr(value, "__mul__") and not isinstance(value, (str, bool)) else value
+
+
+"""
+
+
+def find_function(text: str, symbol: str) -> FunctionNode | None:
+    """Return a top-level function (`name`) or a method (`Class.name`) of a file; None if there is none."""
+    owner, _, name = symbol.rpartition(".")
+    body = parse_plain(text).body
+    if owner:
+        body = next((one.body for one in body if isinstance(one, ast.ClassDef) and one.name == owner), list[ast.stmt]())
+    return next((one for one in body if isinstance(one, FunctionNode) and one.name == name), None)
+
+
+def return_zeros(text: str, function: FunctionNode) -> str | None:
+    """Return the file with everything that a function returns replaced by zeros of the same shape; None if it returns
+    nothing, or yields.
+    """
+    own = list(_walk_own(function))
+    given = [one for one in own if isinstance(one, ast.Return) and one.value is not None]
+    if not given or any(isinstance(one, ast.Yield | ast.YieldFrom) for one in own):
+        return None
+    tree = parse_plain(text)
+    holder = next(one for one in tree.body if one.lineno <= function.lineno <= (one.end_lineno or one.lineno))
+    decorators: list[ast.expr] = getattr(holder, "decorator_list", [])
+    top = min((holder.lineno, *(one.lineno for one in decorators))) - 1
+    for one in sorted(given, key=lambda one: -one.lineno):
+        assert one.value is not None
+        source = ast.get_source_segment(text, one.value)
+        if source is None:
+            return None
+        bare = "\n" in source or isinstance(one.value, ast.Tuple)
+        text = _replace_node(text, one.value, f"{HELPER_NAME}(({source}))" if bare else f"{HELPER_NAME}({source})")
+    lines = text.splitlines(keepends=True)
+    return "".join((*lines[:top], _HELPER_SOURCE, *lines[top:]))
+
+
+def return_argument(text: str, function: FunctionNode, parameter: str) -> str:
+    """Return the file in which a function returns one of its arguments unchanged."""
+    first = function.body[1 if ast.get_docstring(function) is not None and len(function.body) > 1 else 0]
+    if first.lineno == function.lineno:  # the whole function is on one line
+        return _replace_node(text, first, f"return {parameter}")
+    lines = text.splitlines(keepends=True)
+    at = min((first.lineno, *(one.lineno for one in getattr(first, "decorator_list", ())))) - 1
+    return "".join((*lines[:at], " " * first.col_offset + f"return {parameter}\n", *lines[at:]))
+
+
+def _walk_own(function: FunctionNode) -> Iterator[ast.AST]:
+    """Yield the nodes of a body, without the contents of nested functions and classes."""
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, FunctionNode | ast.ClassDef | ast.Lambda):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def _replace_node(text: str, node: ast.expr | ast.stmt, new: str) -> str:
+    """Return the text with a node's source replaced."""
+    lines = text.splitlines(keepends=True)
+    begins, ends = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+    head = lines[begins].encode()[: node.col_offset].decode()
+    tail = lines[ends].encode()[node.end_col_offset or 0 :].decode()
+    return "".join((*lines[:begins], head, new, tail, *lines[ends + 1 :]))

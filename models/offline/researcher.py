@@ -14,51 +14,31 @@ from pydantic import BaseModel
 
 from labwright.models.backend import ModelRequest, Reply, SingleModelBackend
 from labwright.models.errors import CatalogueError
-from labwright.models.offline.experiment_code import answer_code, answer_figure_review, answer_figures, answer_plot
-from labwright.models.offline.ideation import (
-    answer_ablation_plan,
-    answer_digest,
-    answer_idea,
-    answer_idea_match,
-    answer_idea_of,
-    answer_idea_reflect,
-    answer_missing_ablations,
-    answer_plan,
-    answer_proposal,
-    answer_related_work,
-)
+from labwright.models.offline.experiment_code import answer_code, answer_figures, answer_plot
 from labwright.models.offline.judgements import (
-    answer_cite_ask,
-    answer_cite_select,
+    CONFIGURE_MODEL_HINT,
+    UNREAD_ANSWERS,
     answer_claim_reader,
-    answer_code_reader,
     answer_compare,
     answer_feedback,
-    answer_influence,
-    answer_judge,
-    answer_prefer,
-    answer_prior_search,
-    answer_prior_work,
-    answer_protocol_review,
     answer_setup_reader,
     answer_summary,
     answer_vision,
 )
-from labwright.models.offline.paper_writing import (
-    answer_addendum,
-    answer_copy_edit,
-    answer_outline,
-    answer_reflect,
-    answer_respond,
-    answer_reviewer_requests,
-    answer_write,
-)
+from labwright.models.offline.paper_writing import answer_outline, answer_reflect, answer_write
+from labwright.models.offline.planning import answer_ablation_plan, answer_digest, answer_missing_ablations, answer_plan
 from labwright.models.offline.repository_author import answer_coder
 from labwright.record.schema.decisions import TokenUsage
 
 OFFLINE_MODEL_NAME = "offline"
 
+
+def _always(answer: BaseModel) -> Callable[[Any], BaseModel]:
+    return lambda _: answer
+
+
 ANSWER_FUNCTIONS: dict[str, Callable[[Any], BaseModel]] = {
+    **{role: _always(answer) for role, answer in UNREAD_ANSWERS.items()},
     "plan": answer_plan,
     "code": answer_code,
     "plot": answer_plot,
@@ -73,29 +53,9 @@ ANSWER_FUNCTIONS: dict[str, Callable[[Any], BaseModel]] = {
     "claim_reader": answer_claim_reader,
     "second_claim_reader": answer_claim_reader,
     "setup_reader": answer_setup_reader,
-    "copy_edit": answer_copy_edit,
-    "judge": answer_judge,
-    "influence": answer_influence,
-    "figure_review": answer_figure_review,
     "ablation_plan": answer_ablation_plan,
     "missing_ablations": answer_missing_ablations,
-    "cite_ask": answer_cite_ask,
-    "cite_select": answer_cite_select,
-    "idea": answer_idea,
-    "idea_reflect": answer_idea_reflect,
-    "related_work": answer_related_work,
-    "proposal": answer_proposal,
-    "idea_match": answer_idea_match,
-    "idea_of": answer_idea_of,
     "digest": answer_digest,
-    "prefer": answer_prefer,
-    "prior_search": answer_prior_search,
-    "prior_work": answer_prior_work,
-    "protocol_review": answer_protocol_review,
-    "code_reader": answer_code_reader,
-    "reviewer_requests": answer_reviewer_requests,
-    "addendum": answer_addendum,
-    "respond": answer_respond,
 }
 
 
@@ -113,6 +73,7 @@ class OfflineResearcher(SingleModelBackend):
         act = ANSWER_FUNCTIONS.get(request.role.name)
         if act is None:
             raise CatalogueError(
-                f"the offline model does not support role '{request.role}'; it supports {', '.join(ANSWER_FUNCTIONS)}"
+                f"the offline model cannot read papers, so it has no answer of role '{request.role}': "
+                f"{CONFIGURE_MODEL_HINT}"
             )
         return Reply(output=act(request.inputs), usage=TokenUsage(usd=0.0), model=OFFLINE_MODEL_NAME)

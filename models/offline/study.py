@@ -1,22 +1,28 @@
-"""The one study of the offline model, as data read from `label_noise/study.toml`, and how to recognise it."""
+"""The one study of the offline model, as data read from `label_noise/study.toml`, how to recognise it, and edits of its
+scripts."""
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+import jinja2
 from pydantic import Field
 
 from labwright.models.errors import CatalogueError
-from labwright.models.roles.experiment_code import StudyInputs
+from labwright.models.roles.experiment_code import Program, StudyInputs
 from labwright.record.baseline_check import AblationAction
 from labwright.record.schema import FrozenModel, Scalar
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import ErrorClass
+from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE, WholeFile
 
 STUDY_FOLDER = Path(__file__).parent / "label_noise"
 """Folder of the study: its data, its templates and its paper."""
@@ -160,3 +166,79 @@ def is_repository_study(study: StudyInputs) -> bool:
 def is_scored(study: StudyInputs) -> bool:
     """Return whether predictions of the repository are scored, instead of a number being read."""
     return any(one.command and one.sizes for one in study.facts)
+
+
+# Changes of a script's text: constants, entries, anchored edits. The rest of the text stays unchanged.
+
+MAX_LINE_CHARACTERS = 118
+
+
+@dataclass(frozen=True)
+class Scripts:
+    """The two files of a program."""
+
+    experiment: str
+    plots: str
+
+
+def make_program(scripts: Scripts, *, title: str, plan: str, varies: str) -> Program:
+    """Make a program as submitted, with both files whole."""
+    files = (WholeFile(path=ENTRY_FILE, text=scripts.experiment), WholeFile(path=PLOTS_FILE, text=scripts.plots))
+    return Program(title=title, plan=plan, varies=varies, files=files)
+
+
+@cache
+def _make_environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader((STUDY_FOLDER, STUDY_FOLDER.parent)),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,
+    )
+
+
+def render_template(template: str, **values: object) -> str:
+    """Render a template of the study; ends with one newline."""
+    return _make_environment().get_template(template).render(**values).rstrip() + "\n"
+
+
+def read_constant(source: str, name: str) -> Scalar | list[str]:
+    """Return the value of an upper-case constant of a source. Raises `KeyError` if it has none of that name."""
+    match = re.search(rf"(?m)^{name} = (.+)$", source)
+    if match is None:
+        raise KeyError(name)
+    return ast.literal_eval(match[1])
+
+
+def scale_constants(source: str, factors: Mapping[str, float]) -> str:
+    """Return the source with whole constants multiplied and rounded, at least one."""
+    for name, factor in factors.items():
+        value = read_constant(source, name)
+        assert isinstance(value, int)
+        source = re.sub(rf"(?m)^{name} = .+$", f"{name} = {max(1, round(value * factor))}", source, count=1)
+    return source
+
+
+def add_entry(source: str, opening: str, line: str) -> str:
+    """Return the source with a line added before the first line after `opening` that begins with a closing bracket."""
+    pattern = rf"(?ms)^({re.escape(opening)}\n.*?)^([}}\])])"
+    return re.sub(pattern, lambda match: f"{match[1]}{line}\n{match[2]}", source, count=1)
+
+
+def is_applicable(scripts: Scripts, edits: Iterable[ScriptEdit]) -> bool:
+    """Return whether every edit matches, and none was applied before."""
+    for edit in edits:
+        text = getattr(scripts, edit.file)
+        if edit.find not in text or edit.replace in text:
+            return False
+    return True
+
+
+def apply_edits(scripts: Scripts, edits: Iterable[ScriptEdit]) -> Scripts:
+    """Return the scripts with every matching edit applied."""
+    for edit in edits:
+        text: str = getattr(scripts, edit.file)
+        scripts = replace(scripts, **{edit.file: text.replace(edit.find, edit.replace, 1)})
+    return scripts

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from labwright.models.errors import CatalogueError
-from labwright.models.offline.edits import MAX_LINE_CHARACTERS, Scripts, make_program, render_template
+from labwright.models.offline.study import MAX_LINE_CHARACTERS, Scripts, make_program, render_template
 from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.study_plan import AblationPlan, AblationPlanInputs, CatalogueEntry, PlanInputs
 from labwright.record.baseline_check import Ablation

@@ -314,9 +314,6 @@ class JudgeAnswer(FrozenModel):
     )
     scores: RubricScores
     confidence: int = Field(description="confidence in the overall judgement")
-    heuristic: SkipJsonSchema[bool] = Field(
-        default=False, description="set by the offline model, which counts and does not read"
-    )
 
 
 def build_answer_type(rubric: Rubric) -> type[JudgeAnswer]:
@@ -397,7 +394,6 @@ class NamedPassage(FrozenModel):
 
     number: int
     quote: str = Field(min_length=1, max_length=300, description="a few words of it that do this, copied")
-    keep: str = Field(default="", max_length=1000, description="consecutive words of it that report the study, if any")
 
 
 class Influence(FrozenModel):
@@ -423,10 +419,8 @@ def _letters_and_digits(text: str) -> str:
     return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
 
 
-MAX_CALLS = 12
-"""Maximum calls for a run's own paper, which has no other files: its longest excerpt takes six, and what these name is
-read a second time (`review.judge.injection_screening`).
-"""
+MAX_CALLS = 6
+"""Maximum calls for a run's own paper, which has no other files (`review.judge.injection_screening`)."""
 
 INFLUENCE = Role(
     "influence",

@@ -20,8 +20,6 @@ class PrintedNumber:
 
     `step` is one unit of its last printed place, `digits` its significant digits, `at` its offset in the text.
     `factor` marks "2.5x". `unit_scales` are the factors from other units of the quantity ("2.5 kW", from watts: 0.001).
-    `bound` says that the true value may be above ("over 80%", the first of "65-90%") or
-    below ("up to 5x") by less than one step.
     """
 
     text: str
@@ -32,7 +30,6 @@ class PrintedNumber:
     factor: bool = False
     digits: int = 1
     at: int = 0
-    bound: Literal["", "above", "below"] = ""
     unit_scales: tuple[float, ...] = ()
 
     @property
@@ -43,8 +40,7 @@ class PrintedNumber:
     @property
     def magnitude_range(self) -> tuple[float, float]:
         """Return the range of magnitudes that the printed number may stand for."""
-        below, above = (self.step if self.bound == side else self.rounding_slack for side in ("below", "above"))
-        return max(0.0, abs(self.value) - below), abs(self.value) + above
+        return max(0.0, abs(self.value) - self.rounding_slack), abs(self.value) + self.rounding_slack
 
 
 _SPACE = r"[\u2009\u202f\u00a0 ]"
@@ -177,33 +173,17 @@ def _to_printed_number(match: re.Match[str], sign: str) -> PrintedNumber:
     )
 
 
-_RANGE = re.compile(r"\s*(?:[\u2013\u2014-]|to)\s*\$?")
 _NEXT_TO_NUMBER = re.compile(r"\s*(?:[\u2013\u2014-]|to|and|\u00b1|\\pm|or)\s*\$?")
-_ABOVE_WORDS = re.compile(
-    r"(?:>|\u2265|\\geq?|over|above|exceed\w*|(?:more|greater|higher) than|at least)\s*\$?\s*$", re.I
-)
-_BELOW_WORDS = re.compile(r"(?:<|\u2264|\\leq?|under|below|(?:less|fewer|lower) than|at most|up to)\s*\$?\s*$", re.I)
 
 
 def _apply_neighbours(text: str, found: list[PrintedNumber]) -> Iterator[PrintedNumber]:
-    """Yield each number, adjusted to its context: the first of "65-90%" is also a percentage, "over 80" is a bound."""
+    """Yield each number, adjusted to its context: the first of "65-90%" is also a percentage."""
     for at, number in enumerate(found):
         following = found[at + 1] if at + 1 < len(found) else None
         between = text[number.at + len(number.text) : following.at] if following else ""
-        before = text[max(0, number.at - 20) : number.at]
-        bound = "above" if _ABOVE_WORDS.search(before) else "below" if _BELOW_WORDS.search(before) else ""
         if following and _NEXT_TO_NUMBER.fullmatch(between):
             number = replace(
                 number, percent=number.percent or following.percent, factor=number.factor or following.factor
             )
-        if following and _RANGE.fullmatch(between) and "to" not in between:
-            bound = "above"
-        elif (
-            not bound
-            and at
-            and text[number.at - 1] != " "
-            and _RANGE.fullmatch(text[found[at - 1].at + len(found[at - 1].text) : number.at])
-        ):
-            bound = "below"
         scales = find_unit_scales(text[number.at + len(number.text) :][:12])
-        yield replace(number, bound=bound, unit_scales=scales) if bound or scales else number
+        yield replace(number, unit_scales=scales) if scales else number

@@ -11,7 +11,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 from pathlib import Path
 from typing import Literal
 
@@ -19,15 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labwright.record.schema.paper import AuditFacts
-from labwright.review.external_papers.arithmetic import (
-    MIN_ESTABLISHED_ROWS,
-    SCORE_LABEL,
-    SETTING_LABEL,
-    Contradiction,
-    find_contradictions,
-    follows_as_change,
-    gives_change,
-)
 from labwright.review.external_papers.passages import ClaimedNumber, extract_claims, extract_passages
 from labwright.review.external_papers.printed_numbers import PrintedNumber
 from labwright.review.external_papers.result_files import ValueSeries, label_words, read_results
@@ -344,9 +335,8 @@ def _settle(
 
 # Find printed results that are in no result file and do not follow from numbers that are. This is a fact about the
 # files, not an accusation. Numbers that need not be in a file are excluded: whole numbers (counts, sizes, pages),
-# settings (by the words around them), deviations, cited numbers, changes (differences,
-# ratios) between any two numbers of the paper, columns of changes from one row, and what follows from other numbers
-# of the same sentence.
+# settings (by the words around them), deviations, cited numbers, columns of changes, changes (differences, ratios)
+# between any two numbers of the paper, and what follows from other numbers of the same sentence.
 
 MAX_PAIRED_VALUES = 60
 """Maximum numbers of a paper between which changes are tried."""
@@ -357,6 +347,8 @@ _SIGNED_RESULT = re.compile(
 )
 """Words next to the size of a change, or in the label of a column or row of changes."""
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z(\[])")
+CHANGE_LABEL = re.compile(r"improve|change|gain|reduction|increase|delta|\u0394|compression|speed-?up", re.I)
+"""Words in the label of a column of changes, which follow from another column."""
 _SPREAD = re.compile(r"(?:\u00b1|\+/?-|\\pm)\W*$|\d\D{0,30}\[(?:[^\[\]]*[,;])?\s*[-\u2212+]?$")
 """Text before a deviation, or a bound of an interval in brackets after its estimate: many methods compute these."""
 _CITED = re.compile(
@@ -377,7 +369,6 @@ def find_missing_results(verdicts: Sequence[NumberVerdict]) -> tuple[NumberVerdi
         if not (
             (_is_change_size(one) and any(gives_change(a, b, one.claim.number) for a, b in pairs))
             or _is_among(one.claim.number, _combine_others(one, verdicts))
-            or _is_change_from_row(one, verdicts)
         )
     )
 
@@ -408,26 +399,6 @@ def _combine_others(one: NumberVerdict, verdicts: Sequence[NumberVerdict]) -> li
     return combined + [1 - value for value in combined if 0 < value < 1]
 
 
-def _is_change_from_row(one: NumberVerdict, verdicts: Sequence[NumberVerdict]) -> bool:
-    """Return whether the whole column of a cell has the changes of another column from one row, which has none."""
-    cell = one.claim.cell
-    if cell is None:
-        return False
-    columns: dict[int, dict[int, PrintedNumber]] = defaultdict(dict)
-    for other in verdicts:
-        if other.claim.passage is one.claim.passage and other.claim.cell is not None:
-            columns[other.claim.cell.column].setdefault(other.claim.cell.row, other.claim.number)
-    own = columns.pop(cell.column)
-    return any(
-        len(rows := [row for row in own if row in numbers and row != base]) >= MIN_ESTABLISHED_ROWS
-        and all(follows_as_change(numbers[row], numbers[base], own[row]) for row in rows)
-        for numbers in columns.values()
-        for base in numbers
-        if abs(numbers[base].value) > numbers[base].rounding_slack
-        and (base not in own or own[base].value in (0.0, 1.0, 100.0))
-    )
-
-
 def _should_be_in_a_file(one: NumberVerdict) -> bool:
     """Return whether a number is a result by its form and its words: no count, spread, setting or cited number."""
     number, cell, (before, after) = one.claim.number, one.claim.cell, _text_around(one)
@@ -437,7 +408,7 @@ def _should_be_in_a_file(one: NumberVerdict) -> bool:
         return not (_CITED.search(f"{before}{after}") or SETTING_LABEL.search(before[-30:]))
     row = " ".join(other.text for other in one.claim.passage.cells if other.row == cell.row)
     is_setting = SETTING_LABEL.search(cell.label) and not SCORE_LABEL.search(cell.label)
-    return not (_CITED.search(f"{cell.label} {row}") or is_setting)
+    return not (_CITED.search(f"{cell.label} {row}") or is_setting or CHANGE_LABEL.search(cell.column_label))
 
 
 def _text_around(one: NumberVerdict) -> tuple[str, str]:
@@ -460,6 +431,101 @@ def _is_change_size(one: NumberVerdict) -> bool:
     if cell is not None:
         return _SIGNED_RESULT.search(cell.label) is not None
     return bool(number.sign) or _SIGNED_RESULT.search(f"{before[-80:]} {after[:40]}") is not None
+
+
+# Find printed numbers that contradict each other by arithmetic alone; nothing is compared with files. A printed number
+# stands for every value that rounds to it, and a statement is only reported if no such values fit: a count and its
+# percentage, "17 of 20 (80 %)"; F1 above the mean of precision and recall, which also holds for means over classes.
+
+ContradictionKind = Literal["count", "scores"]
+SETTING_LABEL = re.compile(
+    r"\b(?:rate|lr|weight|size|threshold|temperature|param\w*|epochs?|batch|layers?|dim\w*|seeds?|budget|settings?"
+    r"|decay|momentum|dropout|penalty|alpha|beta|gamma|lambda|sigma|tau)\b",
+    re.I,
+)
+SCORE_LABEL = re.compile(r"acc|error|score|f1|auc|loss|mae|mse|rmse|precision|recall|bleu|reward|r2", re.I)
+_COUNT_SHARE = re.compile(
+    r"(?<![\d.,/])(\d{1,6}) ?(?:of|out of|/) ?(?:the |all )?(\d{1,6})(?![\d.,]\d|/)(?: [A-Za-z-]+){0,3} "
+    r"\(\s*(?:= ?)?(\d{1,3}(?:\.\d+)?) ?\\?%\s*\)"
+)
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Printed numbers that no rounding reconciles; `description` has them and the rule."""
+
+    kind: ContradictionKind
+    where: str
+    description: str
+
+
+def find_contradictions(claims: Sequence[ClaimedNumber]) -> tuple[Contradiction, ...]:
+    """Return all contradictions among the numbers of a paper."""
+    rows: dict[tuple[int, int], dict[int, ClaimedNumber]] = defaultdict(dict)
+    found: dict[Contradiction, None] = {}
+    for one in claims:
+        if one.cell is None:
+            found |= dict.fromkeys(_check_counts(one))
+        elif not re.search(r"[A-Za-z]{4}", one.cell.text):  # the first number of each cell
+            rows[id(one.passage), one.cell.row].setdefault(one.cell.column, one)
+    for row in rows.values():
+        named = {
+            name: [one for one in row.values() if one.cell and pattern.search(one.cell.column_label)]
+            for name, pattern in _SCORES.items()
+        }
+        if all(len(some) == 1 for some in named.values()):
+            found |= dict.fromkeys(_check_f1({name: some[0] for name, some in named.items()}))
+    return tuple(found)
+
+
+def gives_change(a: PrintedNumber, b: PrintedNumber, change: PrintedNumber) -> bool:
+    """Return whether a change is a difference, relative change or ratio of two numbers, within rounding."""
+
+    def forms(x: float, y: float) -> tuple[float, ...]:
+        if change.percent:
+            return 100 * (x - y) / abs(y), 100 * x / y, (x - y) * (1 if a.percent else 100), x - y
+        return x / y, (x - y) / abs(y), *(() if change.factor else (x - y, 100 * (x - y) / abs(y)))
+
+    low, high = abs(change.value) - change.rounding_slack, abs(change.value) + change.rounding_slack
+    corners = list(
+        product(
+            (a.value - a.rounding_slack, a.value + a.rounding_slack),
+            (b.value - b.rounding_slack, b.value + b.rounding_slack),
+        )
+    )
+    if any(y == 0 for _, y in corners):
+        return True
+    for values in zip(*(forms(x, y) for x, y in corners), strict=True):
+        sizes = [abs(value) for value in values]
+        least = 0.0 if min(values) < 0 < max(values) else min(sizes)
+        if least <= high and max(sizes) >= low:
+            return True
+    return False
+
+
+def _check_counts(one: ClaimedNumber) -> Iterator[Contradiction]:
+    for match in _COUNT_SHARE.finditer(one.context):
+        part, whole, percent = int(match[1]), int(match[2]), float(match[3])
+        step = 10.0 ** -len(match[3].partition(".")[2])
+        if 0 < part <= whole and abs(100 * part / whole - percent) >= step:  # a whole step, since some truncate
+            text = f"{match[0]!r}: {part} of {whole} is {100 * part / whole:.4g} %"
+            yield Contradiction("count", one.where, text)
+
+
+_SCORES = {
+    "precision": re.compile(r"\bprec(?:ision)?\b", re.I),
+    "recall": re.compile(r"\brecall\b", re.I),
+    "F1": re.compile(r"\bf-?1\b", re.I),
+}
+
+
+def _check_f1(claims: dict[str, ClaimedNumber]) -> Iterator[Contradiction]:
+    scores = {name: one.number for name, one in claims.items()}
+    most = sum(scores[name].value + scores[name].rounding_slack for name in ("precision", "recall")) / 2
+    alike = len({one.percent or one.value > 1 for one in scores.values()}) == 1
+    if alike and scores["F1"].value - scores["F1"].rounding_slack > most + 1e-9:
+        text = ", ".join(f"{name} {one.text}" for name, one in scores.items())
+        yield Contradiction("scores", claims["F1"].where, f"F1 is above the mean of precision and recall: {text}")
 
 
 # Audit an external paper: look its numbers up in its result files, and check their arithmetic.

@@ -1,8 +1,8 @@
 """Attachments for a judge: a task description, a log, result files, page images, the record of the run.
 
-Files have a size limit and every cut is reported; repetitive log lines are folded first. Hidden and encoded text is
-removed as in the paper. Pages with a removed passage are withheld, since the image would show it. Code is in
-`review.judge.attachments`. Limits: a prompt injection drawn in an image reaches the model.
+Files have a size limit and every cut is reported. Hidden and encoded text is removed as in the paper. Pages with a
+removed passage are withheld, since the image would show it. Limits: a prompt injection drawn in an image reaches the
+model.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import islice
 from pathlib import Path
 
 from labwright.models.backend import Image
@@ -32,37 +32,6 @@ from labwright.review.evidence.source_check import collect_used_keys
 from labwright.review.external_papers.result_files import summarize_groups
 from labwright.review.judge.guards import TIMEOUT_SECONDS, remove_encoded, strip_invisible
 from labwright.review.judge.paper_reader import PaperError, decode_text, read_bounded
-
-# Fold lines of a log that repeat earlier lines with other numbers. The first two lines of a kind and the last of each
-# run are kept. Limits: the numbers of a folded line may differ from those shown.
-
-KEPT_LINES = 2
-"""Number of lines of a kind that are shown before further ones are folded."""
-MIN_FOLDED_LINES = 3
-"""Minimum number of lines to fold."""
-
-_NUMBER = re.compile(r"\d[\d.,:/eE%+-]*")
-_PROGRESS_BAR = re.compile(r"[|#=>█▏▎▍▌▋▊▉ -]+")
-
-
-def fold_log(text: str) -> str:
-    """Return the text with runs of lines that repeat earlier ones, apart from numbers, replaced by a count.
-
-    Each state of a progress bar counts as a line.
-    """
-    lines, seen, repeats = re.split(r"\r\n|\r|\n", text), Counter[str](), list[bool]()
-    for line in lines:
-        kind = _PROGRESS_BAR.sub(" ", _NUMBER.sub("0", line)).strip()
-        repeats.append(seen[kind] >= KEPT_LINES)
-        seen[kind] += 1
-    shown = list[str]()
-    for is_repeat, run in groupby(range(len(lines)), key=lambda at: repeats[at]):
-        run = [lines[at] for at in run]
-        if is_repeat and len(run) > MIN_FOLDED_LINES:
-            run = [format_mark(f"{len(run) - 1} lines like those above, with other numbers"), run[-1]]
-        shown += run
-    return "\n".join(shown)
-
 
 MAX_FILE_BYTES = 50_000_000
 MAX_SHOWN_CHARACTERS = {"task": 9_000, "log": 9_000}
@@ -98,9 +67,6 @@ def read_file_exhibit(kind: ExhibitKind, path: Path) -> GuardedExhibit:
         return GuardedExhibit(Exhibit(kind=kind, name=path.name, text=EMPTY_FILE_NOTE))
     where, limit, cut = f"--{kind} {path.name}", MAX_SHOWN_CHARACTERS[kind], list[str]()
     text, hidden = strip_invisible(text, where)
-    if len(text) > limit and kind == "log" and len(short := fold_log(text)) < len(text):
-        cut.append(f"{len(text) - len(short)} of {len(text)} characters in lines of {path.name} that repeat others")
-        text = short
     if len(text) > limit:
         cut.append(f"{len(text) - limit} of {len(text)} characters in the middle of {path.name}")
     shown, removed = remove_encoded(cut_middle(text, limit, min_saved_share=0), where)

@@ -3,8 +3,8 @@
 `guard_paper` returns the paper without hidden text, invisible characters and encoded text, and a list of what was
 removed and where. Whether visible text addresses the judge is decided by a model (`review.judge.injection_screening`).
 
-In LaTeX, Markdown and HTML the usual methods are covered: white, tiny or transparent text, text shifted off the page,
-phantom boxes, macro arguments that are dropped, elements that are not displayed, link definitions. Nothing is executed.
+In LaTeX, Markdown and HTML the usual methods are covered: white or tiny text, text shifted off the page, phantom boxes,
+macro arguments that are dropped, elements that are not displayed, link definitions. Nothing is executed.
 Limits: text that only TeX or a browser would reveal as hidden, such as a macro that builds a command or a style sheet.
 Judge the PDF, if there is one.
 """
@@ -30,7 +30,7 @@ from labwright.pdf.reader import PdfDocument, PdfError, PdfPage, PdfWord, read_p
 from labwright.record.schema.paper import RemovedKind, RemovedPassage
 from labwright.review.judge.paper_reader import Paper, PaperError, PaperSection, find_group_end, split_pdf_sections
 
-HidingScope = Literal["match", "argument", "group", "paragraph"]
+HidingScope = Literal["argument", "group", "paragraph"]
 HidingRule = tuple[str, HidingScope, float, float]
 
 _NUMBER = r"\s*(?P<number>-?\s*[\d.]+)\s*(?P<unit>[a-z]{2})?\s*"
@@ -43,19 +43,7 @@ _NEVER_PRINTED = (
     r"|savebox\s*\{[^{}]*\}|setbox\s*\d+\s*=?\s*\\[hv]box"
 )
 _RULES: tuple[HidingRule, ...] = (
-    (
-        r"\\begin\{(filecontents\*?|lrbox|comment)\}.*?\\end\{\1\}|\\if(?:false|0|num\s*0\s*[=>]\s*[1-9])\b.*?\\fi\b"
-        r"|\\pdfliteral\s*(?:direct|page)?\s*\{\s*3 Tr\s*\}.*?(?:\\pdfliteral\s*(?:direct|page)?\s*\{\s*[0-2] Tr\s*\}"
-        r"|\Z)",
-        "match",
-        0,
-        0,
-    ),
     (rf"\\scalebox\s*\{{{_NUMBER}\}}", "argument", 0.25, math.inf),
-    (rf"\\resizebox\*?\s*\{{{_NUMBER}\}}\s*\{{[^{{}}]*\}}", "argument", 12, math.inf),
-    (rf"\\raisebox\s*\{{{_NUMBER}\}}", "argument", -_OFF_PAGE_POINTS, _OFF_PAGE_POINTS),
-    (rf"\\texttransparent\s*\{{{_NUMBER}\}}", "argument", 0.1, math.inf),
-    (rf"\\transparent\s*\{{{_NUMBER}\}}", "group", 0.1, math.inf),
     (rf"\\fontsize\s*\{{{_NUMBER}\}}", "group", 3, math.inf),
     (rf"\\(?:[hv]space\*?\s*\{{|kern|hskip){_NUMBER}\}}?", "paragraph", -_OFF_PAGE_POINTS, math.inf),
     (rf"\\textcolou?r{_COLOUR}", "argument", 0, 0),
@@ -105,7 +93,7 @@ def remove_hidden(text: str, form: str, preamble: str = "") -> tuple[str, tuple[
             text = pattern.sub("", text)
         return text, tuple(hidden)
     whole = f"{preamble}\n{text}"
-    light = _read_colour_definitions(whole)
+    white = _list_white_names(whole)
     dropping = "|".join(
         match["name"] or match["plain"]
         for match in _MACRO_DEFINITION.finditer(whole)
@@ -115,7 +103,7 @@ def remove_hidden(text: str, form: str, preamble: str = "") -> tuple[str, tuple[
     for source, scope, least, most in (*_RULES, never):
         pattern, at = re.compile(source, re.DOTALL), 0
         while match := pattern.search(text, at):
-            hides = _is_hiding(match, (least, most), light)
+            hides = _is_hiding(match, (least, most), white)
             if not hides or (end := _find_scope_end(text, match.end(), scope)) is None:
                 at = match.end()
                 continue
@@ -124,7 +112,7 @@ def remove_hidden(text: str, form: str, preamble: str = "") -> tuple[str, tuple[
     return text, tuple(hidden)
 
 
-def _is_hiding(match: re.Match[str], shown: tuple[float, float], light: dict[str, float]) -> bool:
+def _is_hiding(match: re.Match[str], shown: tuple[float, float], white: set[str]) -> bool:
     """Return whether a command hides its scope by size or by a colour near white.
 
     A colour near white is allowed in a table head with its own background colour.
@@ -138,8 +126,7 @@ def _is_hiding(match: re.Match[str], shown: tuple[float, float], light: dict[str
     if (colour := named.get("colour")) is None:
         return True
     box = _COLOUR_BOX.search(match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()])
-    white = _compute_lightness(named["model"], colour, light) >= _MIN_WHITE_LIGHTNESS
-    return white and (box is None or _compute_lightness(None, box["ground"], light) >= _MIN_WHITE_LIGHTNESS)
+    return _is_white(named["model"], colour, white) and (box is None or _is_white(None, box["ground"], white))
 
 
 def _find_scope_end(text: str, begin: int, scope: HidingScope) -> int | None:
@@ -150,10 +137,8 @@ def _find_scope_end(text: str, begin: int, scope: HidingScope) -> int | None:
     if scope == "paragraph":
         end = text.find("\n\n", begin)
         return end if end >= 0 else len(text)
-    if scope == "group":  # ends at its brace or environment, or at the next colour or size
-        after, end = _GROUP_ENDS.search(text, begin), find_group_end(text, begin)
-        return min(len(text) if end is None else end - 1, after.start() if after else len(text))
-    return begin
+    after, end = _GROUP_ENDS.search(text, begin), find_group_end(text, begin)  # or the next colour or size
+    return min(len(text) if end is None else end - 1, after.start() if after else len(text))
 
 
 def _find_group_end(text: str, begin: int) -> int:
@@ -168,29 +153,26 @@ _MIN_WHITE_LIGHTNESS = 0.9
 """Lightness of the darkest channel, from 0 to 1, above which text is invisible on white."""
 
 
-def _read_colour_definitions(text: str) -> dict[str, float]:
-    light = {"white": 1.0}
+def _list_white_names(text: str) -> set[str]:
+    """Return the names of colours near white that a source defines, and "white"."""
+    found = {"white"}
     for match in _COLOUR_DEFINITION.finditer(text):
-        if match["name"]:
-            light[match["name"].strip()] = _compute_lightness(match["model"], match["colour"], light)
-        else:
-            light[match["alias"].strip()] = _compute_lightness(None, match["of"], light)
-    return light
+        model, colour = (match["model"], match["colour"]) if match["name"] else (None, match["of"])
+        if _is_white(model, colour, found):
+            found.add((match["name"] or match["alias"]).strip())
+    return found
 
 
-def _compute_lightness(model: str | None, colour: str, light: dict[str, float]) -> float:
-    """Return the lightness of the darkest channel of an xcolor colour, from 0 to 1; unknown names are dark."""
+def _is_white(model: str | None, colour: str, names: set[str]) -> bool:
+    """Return whether an xcolor colour is near white; mixtures and unknown names are not."""
     if model is None:
-        first, *mixed = (part.strip() for part in colour.split("!"))
-        found = light.get(first, 0.0)
-        for share, other in zip(mixed[::2], [*mixed[1::2], "white"], strict=False):
-            part = float(share) / 100 if re.fullmatch(r"\d+(?:\.\d+)?", share) else 1.0
-            found = part * found + (1 - part) * light.get(other, 0.0)
-        return found
+        return colour.strip() in names
     if model == "HTML":
-        return min((int(pair, 16) / 255 for pair in re.findall(r"[0-9A-Fa-f]{2}", colour)), default=0.0)
-    values = [float(one) / (255 if model == "RGB" else 1) for one in re.findall(r"\d*\.?\d+", colour)]
-    return 1 - max(values, default=1.0) if model == "cmyk" else min(values, default=0.0)
+        values = [int(pair, 16) / 255 for pair in re.findall(r"[0-9A-Fa-f]{2}", colour)]
+    else:
+        values = [float(one) / (255 if model == "RGB" else 1) for one in re.findall(r"\d*\.?\d+", colour)]
+    darkest = 1 - max(values, default=1.0) if model == "cmyk" else min(values, default=0.0)
+    return darkest >= _MIN_WHITE_LIGHTNESS
 
 
 # Separate the visible words of a PDF from hidden ones. Each page is rendered. A word is hidden if its box has a

@@ -1,20 +1,17 @@
 """Remove the passages of a case that a model identifies as prompt injection.
 
 The guards remove hidden text first. The reader model sees the judge's input as numbered passages, in several calls if
-long, and names passages with a quote, which is looked up. What it names is read a second time, in a request that shows
-these passages between their neighbours and nothing of the first answer; the next reader is asked, if there is one. A
-passage named twice, and a neighbour named once, is replaced by a mark and reported in `removed`, except words that both
-readings keep as content of the study. A paper is screened once for all judges.
+long, and names passages with a quote, which is looked up. They are replaced by a mark and reported in `removed`. A
+paper is screened once for all judges.
 
-Limits: the reader can be manipulated like a judge, though it can only name passages. If it gives no answer, the paper
-is judged anyway and the judgement says that it was not screened. If only the second reading has no answer, the first
-one counts.
+Limits: the reader can be manipulated like a judge, though it can only name passages, and it may name content of the
+study. If it gives no answer, the paper is judged anyway and the judgement says that it was not screened.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from labwright.models.client import ModelClient
@@ -84,12 +81,8 @@ MAX_CHARACTERS_PER_CALL, MAX_PASSAGES_PER_CALL = 24_000, 400
 """Characters and passages per call."""
 CONTEXT_AT_CUT_CHARACTERS = 1000
 """Characters that are read beyond the judge's excerpt, since removals move the places of cuts."""
-NEIGHBOURS = 2
-"""Passages on either side of a named one that the second reading shows."""
 INJECTION_REMOVED_MARK = format_mark("an instruction to the reviewer was removed")
 NOT_SCREENED_NOTE = "the paper was not screened for prompt injection"
-READ_ONCE_NOTE = "passages were removed after one reading"
-NAMED_ONCE_NOTE = "passages were named by one reading of two and left in"
 NO_READER_NOTE = "no model screened the paper"
 
 _Passage = tuple[int, Span]
@@ -115,9 +108,7 @@ class _ScreenedText:
 
 
 async def screen_case(case: JudgeCase, *readers: ModelClient) -> JudgeCase:
-    """Return the case without the passages that two readings name; if a reader gives no answer, the next one is
-    asked.
-    """
+    """Return the case without the passages that a reader names; if a reader gives no answer, the next one is asked."""
     paper, exhibits = case.guarded.paper, case.exhibits
     texts = [
         *_list_texts(paper),
@@ -127,7 +118,7 @@ async def screen_case(case: JudgeCase, *readers: ModelClient) -> JudgeCase:
         ),
     ]
     about = "; ".join(section.title for section in paper.sections if section.title and not section.is_back_matter)
-    spans, notes = await _read_twice(texts, about, readers)
+    spans, notes = await _read_passages(texts, about, readers)
     cleaned = [_remove_spans(text, spans.get(at, ())) for at, text in enumerate(texts)]
     in_paper = cleaned[: 2 * len(paper.sections)]
     sections = tuple(
@@ -166,48 +157,12 @@ def _list_texts(paper: Paper) -> Iterator[_ScreenedText]:
         yield _ScreenedText(where, section.text, read_spans=parts)
 
 
-async def _read_twice(
+async def _read_passages(
     texts: Sequence[_ScreenedText], about: str, readers: Sequence[ModelClient]
 ) -> tuple[dict[int, list[Span]], list[str]]:
-    """Return the passages that both readings name, by text, and notes on what was not read."""
-    every = [(at, span) for at, text in enumerate(texts) for span in text.list_passages()]
-    first, _, why = await _read_once(texts, every, about, readers)
-    notes = [f"{NOT_SCREENED_NOTE}: {why}"] if why else []
+    """Return the passages that a reader names, by text, and a note if some were not read."""
+    passages = [(at, span) for at, text in enumerate(texts) for span in text.list_passages()]
     found: dict[int, list[Span]] = {}
-    if first:
-        near = _list_near(every, first.keys(), NEIGHBOURS)
-        again, unread, why = await _read_once(texts, near, about, [*readers[1:], *readers[:1]])
-        twice = first.keys() & (again.keys() | unread)
-        removed = [one for one in _list_near(every, twice, 1) if one in first or one in again]
-        left = len(first.keys() - {*removed})
-        notes += [f"{READ_ONCE_NOTE}: {why}"] if twice & unread else []
-        notes += [f"{left} {NAMED_ONCE_NOTE}"] if left else []
-        for one in removed:
-            kept = [reading[one] for reading in (first, again) if one in reading]
-            found.setdefault(one[0], []).extend(_leave_out(texts[one[0]].text, one[1], kept))
-    return found, notes
-
-
-def _list_near(every: Sequence[_Passage], named: Set[_Passage], most: int) -> list[_Passage]:
-    """Return the named passages, and those up to `most` before and after them, in order."""
-    return [one for at, one in enumerate(every) if not named.isdisjoint(every[max(0, at - most) : at + most + 1])]
-
-
-def _leave_out(text: str, span: Span, kept: Sequence[str]) -> list[Span]:
-    """Return the parts of a passage to remove: without the words that every reading keeps, unless that is
-    all of it."""
-    words = min(kept, key=len)
-    at = text.find(words, *span) if words and all(words in one for one in kept) else -1
-    parts = [(span[0], at), (at + len(words), span[1])] if at >= 0 else []
-    return [(begin, end) for begin, end in parts if any(map(str.isalnum, text[begin:end]))] or [span]
-
-
-async def _read_once(
-    texts: Sequence[_ScreenedText], passages: Sequence[_Passage], about: str, readers: Sequence[ModelClient]
-) -> tuple[dict[_Passage, str], set[_Passage], str]:
-    """Return the passages that a reader names with the words to keep, those that none read, and the reason for the
-    latter."""
-    named, unread = dict[_Passage, str](), set[_Passage]()
     left, why = list(readers), "" if readers else NO_READER_NOTE
     for chunk in _split_into_calls(passages):
         inputs = InfluenceInputs(
@@ -219,9 +174,9 @@ async def _read_once(
         )
         answer, fault = await _ask_first_available(inputs, left)
         why = why or fault
-        named |= {chunk[one.number - 1]: one.keep for one in answer.passages}
-        unread |= {*chunk} if fault else set()
-    return named, unread, why
+        for at, span in {chunk[one.number - 1]: None for one in answer.passages}:
+            found.setdefault(at, []).append(span)
+    return found, [f"{NOT_SCREENED_NOTE}: {why}"] if why else []
 
 
 async def _ask_first_available(inputs: InfluenceInputs, readers: list[ModelClient]) -> tuple[Influence, str]:

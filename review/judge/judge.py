@@ -149,7 +149,6 @@ def build_judgement(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs, *, n
         rubric=rubric.name,
         rubric_sha256=hash_rubric(rubric),
         model=model,
-        heuristic=answer.heuristic,
         scores=scores,
         text_alone=text_alone,
         results=_build_results(answer, paper, inputs),

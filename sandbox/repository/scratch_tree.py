@@ -1,9 +1,8 @@
 """A scratch checkout of a tree, and the tools by which an author (a model with tools) reads, changes and runs it.
 
-The tools are the same for a model of a provider (`ScratchTree.call`) and for a command-line agent
-(`models.agent_programs`). The change is a git tree: files that the author edits or writes, and text files of
-the tree that a command changes or deletes. Files that a command creates stay in the checkout for later commands until
-it is closed or restored, but they are no part of the tree.
+The change is a git tree: files that the author edits or writes, and text files of the tree that a command changes or
+deletes. Files that a command creates stay in the checkout for later commands until it is closed or restored, but they
+are no part of the tree.
 
 Guarantees: the host reads and writes the checkout only through `record.untrusted_files`, so it follows no link;
 commands run in the sandbox of repository commands, without network, labels or credentials, and end with all their

@@ -389,9 +389,7 @@ async def judge_run(
     """Judge a run's paper by a rubric. Raises `ModelError`, `JudgeError`, `TexError`."""
     case = await screen_case(await build_case(state, folder, rubric), client)
     judgement = await judge_case(case, client, model=model)
-    return judgement.model_copy(
-        update={"warnings": () if judgement.heuristic else find_family_warnings([model], state.models)}
-    )
+    return judgement.model_copy(update={"warnings": find_family_warnings([model], state.models)})
 
 
 async def build_case(state: RunState, folder: RunFolder, rubric: Rubric) -> JudgeCase:

@@ -155,7 +155,7 @@ def test_the_offline_model_that_was_named_is_told_to_read_no_papers(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["judge", "paper.md", "--model", "offline"]) == 2
-    assert "the offline model can only judge papers of its own runs" in capsys.readouterr().err
+    assert "the offline model cannot read papers" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from labwright.agent.cli import main
 from labwright.models.roles.ideation import IdeaText
 from labwright.record.schema.idea import read_idea
 from tests.context.papers import ONE, write_pdf
+from tests.ideation.ideas_of_the_study import add_ideas
 from tests.ideation.scripted_ideation import make_draft, make_idea_text
 from tests.models.openai_server import OpenAIServer, Step, answer_by_tool, answer_error, stall
 
@@ -29,6 +30,7 @@ ALONE = ("--set", "literature.sources=[]")
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    add_ideas(monkeypatch)
     (tmp_path / "topic.md").write_text(TOPIC)
     return tmp_path
 
@@ -40,7 +42,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> 
     return out
 
 
-def test_the_offline_model_has_an_idea_that_it_can_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_idea_of_the_offline_study_can_be_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = told(capsys, "--out", "found")
     assert "Novelty is unchecked" in out and "fits this machine" in out
     assert read_idea(Path("found/ideas.json")).name == "label_noise_calibration"
@@ -118,7 +120,7 @@ def test_bad_orders(place: Path, capsys: pytest.CaptureFixture[str], more: tuple
     assert words in refused(capsys, *more)
 
 
-def test_a_topic_outside_the_offline_catalogue_leaves_nothing(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_topic_that_the_model_refuses_leaves_nothing(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("topic.md").write_text("A study of the migration of birds over the sea.")
     assert "no idea for this topic" in refused(capsys)
 

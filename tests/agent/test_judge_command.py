@@ -173,8 +173,8 @@ def test_a_paper_is_read_for_influence_once_whatever_judges_follow(
     )
     assert main(["judge", "p.md", "--judges", "a:b,c:d", "--n", "2", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert [request.role.name for request in one.requests] == ["influence", "influence", *["judge"] * 4]
-    assert not any(kind in request.prompt.user for request in one.requests[2:])
+    assert [request.role.name for request in one.requests] == ["influence", *["judge"] * 4]
+    assert not any(kind in request.prompt.user for request in one.requests[1:])
     assert [one["by"] for one in found["judgements"][0]["removed"]] == ["reader"]
 
 
@@ -199,32 +199,31 @@ def test_what_cannot_be_judged_is_refused(
 # --- runs of ours ---------------------------------------------------------------------------------------------------
 
 
-def test_a_run_of_ours_gets_a_heuristic_labelled_so_and_its_log_is_left_alone(
-    place: Path, capsys: pytest.CaptureFixture[str]
+def test_a_run_of_ours_is_judged_with_its_record_and_its_log_is_left_alone(
+    place: Path, capsys: pytest.CaptureFixture[str], model: Callable[[ScriptedModel], ScriptedModel]
 ) -> None:
     run = finished_run.write_run(place / "calm", ProcessEnded(exit_code=0, reason=""))
     before = read_state(run).event_count
-    assert main(["judge", "calm"]) == 0
-    out = capsys.readouterr().out
-    assert "HEURISTIC: computed from the record of the run; no model read the paper" in out
-    assert out.rstrip().endswith("written to calm/review/judge.json")
-    assert main(["judge", "calm", "--json"]) == 0
+    assert "the offline model cannot read papers: configure a model" in told(capsys, "judge", "calm")
+    one = model(reader())
+    assert main(["judge", "calm", "--model", "any:thing"]) == 0
+    assert capsys.readouterr().out.rstrip().endswith("written to calm/review/judge.json")
+    assert main(["judge", "calm", "--model", "any:thing", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == KEYS and found["heuristic"] is True and found["paper"] == "paper/paper.tex"
+    assert set(found) == KEYS and found["heuristic"] is False and found["paper"] == "paper/paper.tex"
     assert Judgement.model_validate_json((run / "review" / "judge.json").read_text()) == Judgement.model_validate(found)
     assert [one.name for one in (run / "review").iterdir()] == ["judge.json"] and read_state(run).event_count == before
-    assert "offline model has no heuristic for fit" in told(capsys, "judge", "calm", "--rubric", "own.toml")
+    assert "The record of the run" in one.requests[-1].prompt.user
 
 
 def test_another_model_judges_beside_the_first(
     place: Path, capsys: pytest.CaptureFixture[str], model: Callable[[ScriptedModel], ScriptedModel]
 ) -> None:
     finished_run.write_run(place / "calm", ProcessEnded(exit_code=0, reason=""))
-    assert main(["judge", "calm"]) == 0
-    one = model(reader())
-    assert main(["judge", "calm", "--model", "any:thing"]) == 0
-    assert "written to calm/review/judge-2.json" in capsys.readouterr().out
-    assert "The record of the run" in one.requests[-1].prompt.user
+    for name in ("judge.json", "judge-2.json"):
+        model(reader(strengths=[name]))
+        assert main(["judge", "calm", "--model", "any:thing"]) == 0
+        assert f"written to calm/review/{name}" in capsys.readouterr().out
 
 
 def test_a_run_without_a_paper_or_with_a_process_on_it_is_refused(

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from labwright.models.client import Models, render
-from labwright.models.offline.ideation import answer_digest
+from labwright.models.offline.planning import answer_digest
 from labwright.models.replay import ScriptedModel
 from labwright.models.roles import ROLES
 from labwright.models.roles.ideation import DIGEST, DigestAnswer, DigestInputs

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from labwright.models.client import Models
-from labwright.models.offline.ideation import answer_digest
+from labwright.models.offline.planning import answer_digest
 from labwright.models.replay import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog

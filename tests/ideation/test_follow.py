@@ -21,6 +21,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.hypotheses import Effect, HypothesisDecision, RivalExplanation
 from labwright.record.schema.idea import read_idea
 from tests.agent.test_cli_bad_input import refused
+from tests.ideation.ideas_of_the_study import add_ideas
 from tests.ideation.scripted_ideation import IdeationWorld, make_draft, make_idea_text, reflect
 from tests.models.ideation_examples import MEANS, REASON, STUDY, TOPIC
 from tests.record.test_decisions import DIFFERENCE, runs_of
@@ -112,10 +113,11 @@ def test_a_reason_that_the_record_does_not_have_is_refused(tmp_path: Path, chang
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
-def test_a_finished_run_is_followed_offline(
+def test_a_finished_run_is_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    add_ideas(monkeypatch)
     assert main(["follow", str(RECORDED), "--out", "next", "--set", "literature.sources=[]"]) == 0
     capsys.readouterr()
     [found] = json.loads(Path("next/ideas.json").read_text())

@@ -124,7 +124,7 @@ def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
 
 def settings_of(catalogues: Catalogues, folder: Path) -> str:
     path = folder / "config.yaml"
-    wanted = catalogues.settings(cache=folder / "kept").model_dump(mode="json")
+    wanted = catalogues.settings().model_dump(mode="json")
     path.write_text(json.dumps({"literature": wanted}))
     return str(path)
 

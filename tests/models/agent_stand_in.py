@@ -1,7 +1,7 @@
 """Scripted stand-ins for the programs `claude` and `codex`: small executables that print what those print.
 
-`script` is a list of lines to print, of `call_tool` (over MCP, as the programs do), of `LOOK_UP` (an answer that
-`StandIn.add_answer` noted before) and of an exit code at the end.
+`script` is a list of lines to print, of `LOOK_UP` (an answer that `StandIn.add_answer` noted before) and, at the end,
+of an exit code.
 """
 
 from __future__ import annotations
@@ -25,24 +25,7 @@ asked = sys.stdin.read()
 with open(f"{{place}}/runs/{{runs:03}}", "w") as file:
     json.dump({{"argv": sys.argv[1:], "stdin": asked, "env": dict(os.environ), "cwd": os.listdir()}}, file)
 scripts = json.load(open(place + "/scripts.json"))
-words, server = sys.argv[1:], None
-if "--mcp-config" in words:
-    found = json.loads(words[words.index("--mcp-config") + 1])["mcpServers"]["scientist"]
-    server = [found["command"], *found["args"]]
-settings = dict(one.split("=", 1) for one in words if one.startswith("mcp_servers.scientist."))
-if settings:
-    command = json.loads(settings["mcp_servers.scientist.command"])
-    server = [command, *json.loads(settings["mcp_servers.scientist.args"])]
-link = subprocess.Popen(server, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) if server else None
-def ask(number, method, params):
-    link.stdin.write(json.dumps({{"jsonrpc": "2.0", "id": number, "method": method, "params": params}}) + "\\n")
-    link.stdin.flush()
-    return json.loads(link.stdout.readline())
-if link:
-    ask(0, "initialize", {{"protocolVersion": "2025-06-18"}})
-    link.stdin.write('{{"jsonrpc": "2.0", "method": "notifications/initialized"}}\\n')
-    open(place + "/tools.json", "w").write(json.dumps(ask(1, "tools/list", {{}})))
-for number, step in enumerate(scripts[min(runs, len(scripts) - 1)]):
+for step in scripts[min(runs, len(scripts) - 1)]:
     if isinstance(step, int):
         sys.exit(step)
     if isinstance(step, float):
@@ -54,10 +37,6 @@ for number, step in enumerate(scripts[min(runs, len(scripts) - 1)]):
         fits = [note for note in notes if note["user"] in asked or json.dumps(note["user"])[1:-1] in asked]
         for event in max(fits, key=lambda note: len(note["user"]))["events"]:
             print(json.dumps(event), flush=True)
-    elif isinstance(step, dict) and "call" in step:
-        answer = ask(number + 2, "tools/call", {{"name": step["call"], "arguments": step["arguments"]}})
-        with open(place + "/results", "a") as file:
-            file.write(json.dumps(answer) + "\\n")
     else:
         print(step if isinstance(step, str) else json.dumps(step), flush=True)
 """
@@ -93,26 +72,11 @@ class StandIn:
         note.with_suffix(".part").write_text(json.dumps({"user": user, "events": printed}))
         note.with_suffix(".part").rename(note)
 
-    @property
-    def results(self) -> list[str]:
-        """Texts of the results of tools."""
-        lines = (self._place / "results").read_text().splitlines()
-        return [json.loads(line)["result"]["content"][0]["text"] for line in lines]
-
-    @property
-    def tools(self) -> list[str]:
-        """Names of the tools that it was offered."""
-        return [one["name"] for one in json.loads((self._place / "tools.json").read_text())["result"]["tools"]]
-
     def break_catalogue(self) -> None:
         (self._place / "catalogue.json").write_text("error: unrecognized subcommand 'models'")
 
 
 LOOK_UP = "look up"
-
-
-def call_tool(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"call": name, "arguments": arguments}
 
 
 USED = {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 7, "cache_creation_input_tokens": 3}

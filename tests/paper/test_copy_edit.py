@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from labwright.models.offline.judgements import answer_claim_reader, answer_setup_reader
-from labwright.models.offline.paper_writing import answer_copy_edit
 from labwright.models.replay import ScriptedModel
-from labwright.models.roles.paper_revision import CopyEditInputs, CopyEdits, Reflection, SourceText, TextEdit
+from labwright.models.roles.paper_revision import CopyEdits, Reflection, TextEdit
 from labwright.models.roles.paper_writing import SectionInputs, Sections
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import Evidence
@@ -103,14 +102,6 @@ def test_a_refused_edit_leaves_the_others_and_a_long_name_counts_as_one() -> Non
     )
     found = apply_copy_edits(draft, edits, EVIDENCE)
     assert found.draft.sections[0].body == r"Temperature and rate gives \result{a.mean}." and len(found.refused) == 1
-
-
-def test_the_offline_model_removes_a_doubled_word() -> None:
-    inputs = CopyEditInputs(
-        title="t",
-        texts=tuple(SourceText(where=one, text=text) for one, text in (("abstract", "a."), ("S", "It is is so."))),
-    )
-    assert answer_copy_edit(inputs).edits == (TextEdit(section="S", old="It is is so", new="It is so"),)
 
 
 # --- in a run ---------------------------------------------------------------------------------------------------------

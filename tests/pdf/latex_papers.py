@@ -154,6 +154,7 @@ def _list_articles() -> Iterator[LatexPaper]:
         document_class="amsart",
         head=_HEAD.replace(r"\thanks", r"}\thanks").replace("0000-5.}}", "0000-5.}"),
         front=rf"\begin{{abstract}}{ABSTRACT}\end{{abstract}}\maketitle",
+        inner=(),  # its subsections begin within a line
     )
 
 
@@ -201,12 +202,6 @@ def _list_publishers() -> Iterator[LatexPaper]:
             rf"\begin{{abstract}}{ABSTRACT}\end{{abstract}}\begin{{keyword}}calibration\end{{keyword}}\end{{frontmatter}}",
             back=_BACK, titles=_ALL,
         )  # fmt: skip
-    yield _write_article(
-        "revtex4-2", document_class="revtex4-2", options="aps,reprint",
-        head="", front=r"\title{On the Confidence of Small Classifiers}\author{Ada Example}\affiliation{University}"
-        rf"\date{{\today}}\begin{{abstract}}{ABSTRACT}\end{{abstract}}\maketitle",
-        back=REFERENCES, titles=(*TITLES, "References"),
-    )  # fmt: skip
 
 
 PAPERS = (*_list_articles(), *_list_books(), *_list_publishers())

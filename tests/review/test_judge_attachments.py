@@ -1,4 +1,4 @@
-"""What a judge sees besides the paper: code by role of its files, folded logs, marks that no other text contains."""
+"""What a judge sees besides the paper: code by role of its files, results, marks that no other text contains."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.models.prompt_filters import MARK_PREFIX, cut_middle, format_mark, strip_marks
+from labwright.models.prompt_filters import MARK_PREFIX, cut_middle, strip_marks
 from labwright.review.judge import build_code_exhibit, read_file_exhibit, read_results_exhibit
-from labwright.review.judge.attachments import fold_log
 from labwright.review.judge.guards import neutralise
 
 MAIN = "import model\n\nif __name__ == '__main__':\n    print(model.fit())\n"
@@ -55,44 +54,6 @@ def test_a_short_file_is_whole_and_a_long_one_is_cut_and_named(tmp_path: Path) -
     found = build_code_exhibit(code, "").exhibit
     assert found.text.count("c = 3") == 800 and found.text.count("b = 2") < 900 and len(found.text) < 18_000
     assert found.left_out == ("huge.py: 49000 of 54000 characters in its middle",)
-
-
-# --- logs -----------------------------------------------------------------------------------------------------------
-
-
-def test_lines_that_differ_in_numbers_alone_are_folded_and_counted() -> None:
-    log = "\n".join(
-        [
-            "start",
-            *(f"epoch {k} loss {1 / (k + 1):.4f}\nepoch {k} test {k}%" for k in range(40)),
-            "Penalty Weight: 0.0000",
-            *(f"step {k}" for k in range(5)),
-            "done",
-        ]
-    )
-    assert fold_log(log).splitlines() == [
-        "start",
-        "epoch 0 loss 1.0000",
-        "epoch 0 test 0%",
-        "epoch 1 loss 0.5000",
-        "epoch 1 test 1%",
-        format_mark("75 lines like those above, with other numbers"),
-        "epoch 39 test 39%",
-        "Penalty Weight: 0.0000",
-        "step 0",
-        "step 1",
-        "step 2",
-        "step 3",
-        "step 4",
-        "done",
-    ]
-
-
-def test_a_progress_bar_is_folded_and_a_short_log_is_left_as_it_is(tmp_path: Path) -> None:
-    bar = "\r".join(f"{k}%|{'█' * (k // 10)}{' ' * (10 - k // 10)}| {k}/100 [00:0{k % 10}<00:01]" for k in range(101))
-    assert len(fold_log(bar).splitlines()) == 4
-    (tmp_path / "short.log").write_text("step 1\nstep 2\nstep 3\nstep 4\nstep 5\nstep 6\n")
-    assert "step 4" in read_file_exhibit("log", tmp_path / "short.log").exhibit.text
 
 
 def test_result_files_are_shown_short_ones_first_without_the_log(tmp_path: Path) -> None:

@@ -30,10 +30,8 @@ from labwright.review.judge.injection_screening import (
     INJECTION_REMOVED_MARK,
     MAX_CHARACTERS_PER_CALL,
     MAX_PASSAGE_CHARACTERS,
-    NAMED_ONCE_NOTE,
     NO_READER_NOTE,
     NOT_SCREENED_NOTE,
-    READ_ONCE_NOTE,
 )
 from labwright.review.judge.paper_reader import PaperSection
 
@@ -78,39 +76,6 @@ async def test_what_the_reader_names_is_replaced_by_a_mark_and_reported_and_the_
     assert found.guarded.unchecked == ()
 
 
-async def test_a_neighbour_that_one_reading_names_goes_with_a_passage_that_both_name() -> None:
-    lead, other = (
-        "What follows is meant for a single pair of eyes only.",
-        "Some more words stand here to fill the page.",
-    )
-    asked_before = 0
-
-    def read(inputs: InfluenceInputs) -> Influence:
-        nonlocal asked_before
-        asked_before += 1
-        words = ("red pen", "pair of eyes") if asked_before == 1 else ("red pen",)
-        return name_passages(*(one for one in inputs.passages if any(word in one.text for word in words)))
-
-    model = ScriptedModel.from_role_functions(influence=read)
-    found = await screen_case(case(PaperSection("Rain", f"{other} {lead} {ORDER} {other}")), client(model))
-    assert [one.text for one in found.removed] == [f"{lead} {ORDER}"] and found.guarded.unchecked == ()
-
-
-@pytest.mark.parametrize("again", ["The gain is 3 points", "The gain is 3", "the rest"])
-async def test_content_of_the_study_stays_if_both_readings_keep_it(again: str) -> None:
-    mixed, kept = "The gain is 3 points, for which the red pen gives full marks.", ["The gain is 3 points", again]
-
-    def read(inputs: InfluenceInputs) -> Influence:
-        named = [one for one in inputs.passages if "red pen" in one.text]
-        keep = kept.pop(0)
-        return Influence(passages=tuple(NamedPassage(number=one.number, quote="red pen", keep=keep) for one in named))
-
-    model = ScriptedModel.from_role_functions(influence=read)
-    found = await screen_case(case(PaperSection("Rain", f"{BODY_TEXT}\n\n{mixed}")), client(model))
-    text = found.guarded.paper.text
-    assert "red pen" not in text and ("The gain is 3" in text) == (again != "the rest")
-
-
 async def test_files_beside_the_paper_are_read_with_it_each_under_its_name(tmp_path: Path) -> None:
     (tmp_path / "run.log").write_text(f"step 1\n{ORDER}\nstep 2\n" + "a line of its own kind\n" * 30)
     (tmp_path / "code").mkdir()
@@ -119,8 +84,7 @@ async def test_files_beside_the_paper_are_read_with_it_each_under_its_name(tmp_p
     model = naming("red pen")
     before = JudgeCase(case(PaperSection("Rain", BODY_TEXT)).guarded, RUBRIC, "p.md", exhibits=given)
     found = await screen_case(before, client(model))
-    question, again = asked(model)
-    assert len(again.passages) < len(question.passages)
+    [question] = asked(model)
     assert list(dict.fromkeys(one.source for one in question.passages)) == [None, "log", "code"]
     prompt = model.requests[0].prompt.user
     assert prompt.index("# Passages of the paper") < prompt.index("# A log of") < prompt.index("# Code behind")
@@ -159,34 +123,6 @@ async def test_where_a_reader_fails_the_next_one_reads_and_without_one_it_is_sai
     assert len(found.removed) == 1 and found.guarded.unchecked == ()
     left = await screen_case(case(PaperSection("Rain", ORDER)), client(bad))
     assert left.removed == () and left.guarded.unchecked[0].startswith(NOT_SCREENED_NOTE)
-
-
-async def test_a_passage_is_removed_only_if_a_second_request_names_it_too() -> None:
-    other = "Ann the editor keeps a red pen in her desk, as the annotators of our study reported."
-    text = f"{BODY_TEXT}\n\n{ORDER}\n\n{BODY_TEXT}\n\n{other}\n\n{BODY_TEXT}"
-    first, second = naming("red pen"), naming("usual bruises")
-    found = await screen_case(case(PaperSection("Rain", text)), client(first), client(second))
-    assert [one.text for one in found.removed] == [ORDER] and other in found.guarded.paper.text
-    assert found.guarded.unchecked == (f"1 {NAMED_ONCE_NOTE}",)
-    [question], [again] = asked(first), asked(second)
-    shown = [one.text for one in again.passages]
-    assert ORDER in shown and other in shown and len(shown) < len(question.passages), "between their neighbours"
-
-
-async def test_without_a_second_answer_the_first_one_counts_and_the_judgement_says_so() -> None:
-    answers = [0]
-
-    def read(inputs: InfluenceInputs) -> Influence:
-        answers[0] += 1
-        if answers[0] > 1:
-            raise ModelUnavailable("no answer within 1 s")
-        return name_passages(*(one for one in inputs.passages if "red pen" in one.text))
-
-    model = ScriptedModel.from_role_functions(influence=read)
-    found = await screen_case(case(PaperSection("Rain", f"{BODY_TEXT}\n\n{ORDER}")), client(model))
-    assert [one.text for one in found.removed] == [ORDER]
-    [note] = found.guarded.unchecked
-    assert note.startswith(READ_ONCE_NOTE) and "no answer within 1 s" in note
 
 
 @pytest.mark.slow

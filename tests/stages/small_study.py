@@ -12,12 +12,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from labwright.models.offline.judgements import (
-    answer_claim_reader,
-    answer_code_reader,
-    answer_prior_search,
-    answer_setup_reader,
-)
+from labwright.models.offline.judgements import answer_claim_reader, answer_setup_reader
+from labwright.models.offline.researcher import ANSWER_FUNCTIONS
 from labwright.models.replay import ScriptedModel
 from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.figures import (
@@ -168,7 +164,7 @@ def make_small_model(*missing: str, **others: Callable[[Any], BaseModel]) -> Scr
         "ablation_plan": _answer_ablation_plan,
         "missing_ablations": missed,
         "cite_ask": lambda _: CiteQueries(),
-        "prior_search": answer_prior_search,
+        "prior_search": ANSWER_FUNCTIONS["prior_search"],
         "protocol_review": lambda _: ProtocolReview(),
         "plan": _answer_plan,
         "code": _answer_code,
@@ -187,7 +183,7 @@ def make_small_model(*missing: str, **others: Callable[[Any], BaseModel]) -> Scr
         "second_claim_reader": answer_claim_reader,
         "setup_reader": answer_setup_reader,
         "copy_edit": lambda _: CopyEdits(),
-        "code_reader": answer_code_reader,
+        "code_reader": ANSWER_FUNCTIONS["code_reader"],
     }
     return ScriptedModel.from_role_functions(**answers | others)
 

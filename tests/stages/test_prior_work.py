@@ -16,7 +16,7 @@ from labwright.inspector.web.fragments import list_checks
 from labwright.literature.catalogue_client import CATALOGUE_NAMES, CatalogueCredentials, LiteratureSettings
 from labwright.literature.lookup import open_literature
 from labwright.models.client import Models
-from labwright.models.offline.ideation import answer_digest
+from labwright.models.offline.planning import answer_digest
 from labwright.models.replay import ScriptedModel
 from labwright.models.roles.study_plan import (
     PlanInputs,

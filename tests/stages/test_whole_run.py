@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import zipfile
@@ -16,9 +17,16 @@ from labwright.agent.audit import audit_run
 from labwright.agent.settings import Settings, compose_settings
 from labwright.inspector.archive import pack_run
 from labwright.inspector.number_tracer import NumberTracer
-from labwright.models.offline.paper_writing import answer_respond
 from labwright.models.replay import ScriptedModel
-from labwright.models.roles.paper_revision import AddendumPlan, FoundRequest, PlannedMeasure, ReviewerRequests
+from labwright.models.roles.paper_revision import (
+    AddendumPlan,
+    FoundRequest,
+    PlannedMeasure,
+    RespondInputs,
+    ReviewerRequests,
+    WrittenAnswer,
+    WrittenAnswers,
+)
 from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import compute_test_claims, find_trusted_replicates, find_winner
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
@@ -282,6 +290,18 @@ REQUESTS = (
 HALF = EstimateRequest(name="half", estimand="half-weight - shrunk", purpose="what the other half adds")
 
 
+def _answer_respond(inputs: RespondInputs) -> WrittenAnswers:
+    text = " ".join(section.body for section in inputs.draft.sections)
+    (report,) = [one for one in re.split(r"(?<=[.?!])\s+", text) if one.startswith("Reviewers of an earlier")]
+    quotes = (report if one.values else "" for one in inputs.outcomes)
+    return WrittenAnswers(
+        answers=tuple(
+            WrittenAnswer(request=one.request.id, answer="Thank you.", quote=quote[:150])
+            for one, quote in zip(inputs.outcomes, quotes, strict=True)
+        )
+    )
+
+
 def _revising(_: ModelSettings) -> ScriptedModel:
     measures = (
         PlannedMeasure(request="R1", ablation=make_ablation("half-weight"), estimates=(HALF,)),
@@ -291,7 +311,7 @@ def _revising(_: ModelSettings) -> ScriptedModel:
         plan=lambda _: PLAN.model_copy(update={"tuning": TuningPlan(budget=3)}),
         reviewer_requests=lambda _: ReviewerRequests(requests=REQUESTS),
         addendum=lambda _: AddendumPlan(measures=measures),
-        respond=answer_respond,
+        respond=_answer_respond,
     )
 
 

@@ -33,16 +33,7 @@ from labwright.models.roles.node_assessment import (
     StageReport,
     SummaryInputs,
 )
-from labwright.models.roles.paper_revision import (
-    AddendumPlan,
-    CiteQueries,
-    CiteSelection,
-    CopyEdits,
-    ReflectInputs,
-    Reflection,
-    ReviewerRequests,
-    WrittenAnswers,
-)
+from labwright.models.roles.paper_revision import CiteQueries, CiteSelection, CopyEdits, ReflectInputs, Reflection
 from labwright.models.roles.paper_writing import OutlineInputs, PaperOutline, Sections
 from labwright.models.roles.study_plan import (
     AblationPlan,
@@ -184,9 +175,6 @@ def questions() -> list[tuple[str, BaseModel, type[BaseModel]]]:
         ("prior_work", INPUTS["prior_work"], PriorWork),
         ("protocol_review", INPUTS["protocol_review"], ProtocolReview),
         ("code_reader", INPUTS["code_reader"], CodeReading),
-        ("reviewer_requests", INPUTS["reviewer_requests"], ReviewerRequests),
-        ("addendum", INPUTS["addendum"].model_copy(update={"idea": IDEA, "data_plan": PLAN}), AddendumPlan),
-        ("respond", INPUTS["respond"], WrittenAnswers),
         *(
             (role, INPUTS[role], ROLES[role].output) for role in REPOSITORY if role != "coder"
         ),  # tests/stages/repository/test_program_facts.py
@@ -202,7 +190,7 @@ def ask(role: str, inputs: BaseModel, output_type: type[BaseModel]) -> BaseModel
 
 def test_every_role_answers_with_its_type_and_twice_the_same() -> None:
     asked = questions()
-    elsewhere = {"judge", "influence", "prefer"} | set(IDEATION)  # test_assessing.py, test_ideating.py, or refusing
+    elsewhere = {"influence"} | set(IDEATION)  # tests/review/test_screening.py, tests/context
     assert {role for role, _, _ in asked} == set(ANSWER_FUNCTIONS) - elsewhere
     for role, inputs, output_type in asked:
         first, second = ask(role, inputs, output_type), ask(role, inputs, output_type)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labwright.models.offline.ideation import answer_ablation_plan, answer_missing_ablations
+from labwright.models.offline.planning import answer_ablation_plan, answer_missing_ablations
 from labwright.models.offline.study import load_study
 from labwright.models.roles.study_plan import AblationPlanInputs, MissingAblationsAnswer, MissingAblationsInputs
 from labwright.record.ablation_results import AblationResult

@@ -8,9 +8,8 @@ import re
 import pytest
 
 from labwright.models.errors import CatalogueError
-from labwright.models.offline.edits import read_constant
 from labwright.models.offline.experiment_code import answer_code, repair_parent, write_sound_draft
-from labwright.models.offline.study import load_study
+from labwright.models.offline.study import load_study, read_constant
 from labwright.models.roles.experiment_code import NodeLine
 from labwright.record.python_syntax import collect_constants
 from labwright.record.schema.nodes import ErrorClass, Failure, NodeKind, StageName

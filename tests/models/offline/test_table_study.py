@@ -12,7 +12,7 @@ import pytest
 from threadpoolctl import threadpool_limits  # pyright: ignore[reportMissingTypeStubs]
 
 from labwright.models.errors import CatalogueError
-from labwright.models.offline.ideation import answer_ablation_plan, answer_missing_ablations, answer_plan
+from labwright.models.offline.planning import answer_ablation_plan, answer_missing_ablations, answer_plan
 from labwright.models.offline.table_study import BASELINE, ESTIMATORS, HALF_THE_ROWS, METHOD, STUMPS
 from labwright.models.roles.study_plan import AblationPlanInputs, CatalogueEntry, MissingAblationsInputs
 from labwright.record.schema.data_plan import Arm, DataPlan

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.models.offline.edits import find_function, return_argument, return_zeros
+from labwright.models.offline.repository_author import find_function, return_argument, return_zeros
 from labwright.record.schema.nodes import Failure
 from labwright.record.schema.repository import RepositoryRepair, build_edit
 from labwright.sandbox.repository.git_mirror import apply_edit
