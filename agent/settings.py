@@ -384,7 +384,10 @@ def read_credentials() -> CatalogueCredentials:
     """Read the credentials for literature catalogues from the environment. They are not settings and are never
     recorded.
     """
-    return CatalogueCredentials(mail=os.environ.get("OPENALEX_MAIL_ADDRESS", "").strip())
+    return CatalogueCredentials(
+        semantic_scholar=os.environ.get("S2_API_KEY", "").strip(),
+        mail=os.environ.get("OPENALEX_MAIL_ADDRESS", "").strip(),
+    )
 
 
 def list_differences(known: Settings, wanted: Settings) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Find published works in three public catalogues and verify references.
+"""Find published works in four public catalogues and verify references.
 
 LibraryError            for the user: a .bib file or folder of papers cannot be read; the message gives the line and the
 fix CatalogueAnswerError    internal: a catalogue gave no usable answer in time; the affected entries stay unverified

@@ -29,7 +29,7 @@ from labwright.record.schema import FrozenModel
 
 # Settings of the catalogues: which ones to query, at which address and for how long.
 
-CatalogueName = Literal["openalex", "crossref", "arxiv"]
+CatalogueName = Literal["openalex", "crossref", "semantic_scholar", "arxiv"]
 CATALOGUE_NAMES: tuple[CatalogueName, ...] = get_args(CatalogueName)
 
 
@@ -60,6 +60,8 @@ class LiteratureSettings(FrozenModel):
 class CatalogueCredentials:
     """Credentials from the environment, which are never recorded or shown."""
 
+    semantic_scholar: str = ""
+    """API key (S2_API_KEY), sent only to Semantic Scholar."""
     mail: str = ""
     """Mail address (OPENALEX_MAIL_ADDRESS), sent to OpenAlex and Crossref, which then answer faster."""
 
@@ -70,9 +72,15 @@ class CatalogueCredentials:
 BASE_URLS: dict[CatalogueName, str] = {
     "openalex": "https://api.openalex.org",
     "crossref": "https://api.crossref.org",
+    "semantic_scholar": "https://api.semanticscholar.org/graph/v1",
     "arxiv": "https://export.arxiv.org/api",
 }
-MIN_INTERVAL_SECONDS: dict[CatalogueName, float] = {"openalex": 0.15, "crossref": 0.25, "arxiv": 3.0}
+MIN_INTERVAL_SECONDS: dict[CatalogueName, float] = {
+    "openalex": 0.15,
+    "crossref": 0.25,
+    "semantic_scholar": 1.1,
+    "arxiv": 3.0,
+}
 """Minimum seconds between requests, as each catalogue requires of users without a contract."""
 MAX_RETRIES = 2
 """Retries of a failed or rate-limited request; after three failures the breaker opens anyway."""
@@ -180,13 +188,15 @@ class CatalogueClient:
 
     async def _request_once(self, question: CatalogueRequest, address: str) -> str | None:
         source = question.source
-        parameters = dict(question.parameters)
+        parameters, headers = dict(question.parameters), dict[str, str]()
         if self._credentials.mail and source in ("openalex", "crossref"):
             parameters["mailto"] = self._credentials.mail
+        if self._credentials.semantic_scholar and source == "semantic_scholar":
+            headers["x-api-key"] = self._credentials.semantic_scholar
         try:
             async with (
                 asyncio.timeout(self._settings.timeout),
-                self._client.stream("GET", address, params=parameters) as answer,
+                self._client.stream("GET", address, params=parameters, headers=headers) as answer,
             ):
                 if answer.status_code == 404 and question.is_lookup:
                     return None

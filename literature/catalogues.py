@@ -1,4 +1,4 @@
-"""The three public catalogues, each a `literature.works.WorkCatalogue`, and their common code."""
+"""The four public catalogues, each a `literature.works.WorkCatalogue`, and their common code."""
 
 from __future__ import annotations
 
@@ -353,4 +353,77 @@ def _build_openalex_work(item: _OpenAlexItem) -> PublishedWork | None:
         arxiv=arxiv,
         abstract=" ".join(word for _, word in placed),
         retracted=bool(item.is_retracted) or marked,
+    )
+
+
+# Semantic Scholar: works with external identifiers and abstracts. It does not mark retractions.
+#
+# Source: api.semanticscholar.org, "Academic Graph API" (`/paper/search`, `/paper/{paper_id}`, schema `FullPaper`).
+
+_SEMANTIC_SCHOLAR_FIELDS = "title,abstract,year,publicationDate,authors,externalIds,venue"
+
+
+class _SemanticScholarAuthor(AnswerShape):
+    name: str | None = None
+
+
+class _SemanticScholarItem(AnswerShape):
+    id: str = Field(alias="paperId")
+    title: str | None = None
+    abstract: str | None = None
+    year: int | None = None
+    date: str | None = Field(default=None, alias="publicationDate")
+    authors: list[_SemanticScholarAuthor] | None = None
+    doi: str | None = nested_field("externalIds", "DOI")
+    arxiv: str | None = nested_field("externalIds", "ArXiv")
+    venue: str | None = None
+
+
+class SemanticScholar(WebCatalogue):
+    name: CatalogueName = "semantic_scholar"
+
+    def build_search_request(self, query: str, limit: int) -> CatalogueRequest:
+        words = " ".join(query.replace("-", " ").split())  # hyphenated terms match nothing
+        return CatalogueRequest(
+            self.name, "paper/search", {"query": words, "limit": str(limit), "fields": _SEMANTIC_SCHOLAR_FIELDS}
+        )
+
+    def build_lookup_requests(self, wanted: WorkQuery) -> Iterator[CatalogueRequest]:
+        for kind, value in (("DOI", wanted.doi), ("ARXIV", wanted.arxiv)):
+            if value:
+                yield CatalogueRequest(
+                    self.name,
+                    f"paper/{kind}:{quote(value, safe=':')}",
+                    {"fields": _SEMANTIC_SCHOLAR_FIELDS},
+                    is_lookup=True,
+                )
+        if words := normalise_text(wanted.title):
+            yield self.build_search_request(words, 10)
+
+    def read_works(self, text: str, *, lookup: bool) -> tuple[PublishedWork, ...]:
+        if '"total"' in text and '"data"' not in text:  # nothing was found
+            return ()
+        return read_json_works(
+            self.name, text, () if lookup else ("data",), _SemanticScholarItem, _build_semantic_scholar_work
+        )
+
+
+def _build_semantic_scholar_work(item: _SemanticScholarItem) -> PublishedWork | None:
+    if not item.title:
+        return None
+    title, marked = strip_retraction_mark(item.title)
+    doi = find_doi(item.doi or "")
+    arxiv = find_arxiv_id(f"arXiv:{item.arxiv}" if item.arxiv else item.doi or "")
+    dated = parse_whole_number(item.date[:4]) if item.date else None
+    return PublishedWork(
+        source="semantic_scholar",
+        id=item.id,
+        title=title,
+        authors=tuple(author.name or "" for author in item.authors or ()),
+        years=unique_years(item.year, dated, read_arxiv_year(arxiv)),
+        venue=item.venue or "",
+        dois=(doi,) if doi else (),
+        arxiv=arxiv,
+        abstract=" ".join((item.abstract or "").split()),
+        retracted=marked,
     )

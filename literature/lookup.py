@@ -29,7 +29,7 @@ from labwright.literature.catalogue_client import (
     CatalogueName,
     LiteratureSettings,
 )
-from labwright.literature.catalogues import Arxiv, Crossref, OpenAlex, WebCatalogue
+from labwright.literature.catalogues import Arxiv, Crossref, OpenAlex, SemanticScholar, WebCatalogue
 from labwright.literature.works import (
     CatalogueAnswers,
     PublishedWork,
@@ -320,6 +320,7 @@ class LiteratureClient:
 CATALOGUE_CLASSES: dict[CatalogueName, type[WebCatalogue]] = {
     "openalex": OpenAlex,
     "crossref": Crossref,
+    "semantic_scholar": SemanticScholar,
     "arxiv": Arxiv,
 }
 

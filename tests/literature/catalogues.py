@@ -339,6 +339,31 @@ def _to_crossref(one: TrueWork) -> dict[str, Any]:
     return made
 
 
+def _answer_semantic_scholar(works: Sequence[TrueWork], path: str, query: dict[str, str]) -> tuple[int, Any]:
+    if path == "paper/search":
+        found = _find_alike(works, query["query"], int(query["limit"]))
+        return 200, {"total": len(found), "offset": 0, "data": [_to_semantic_scholar(one) for one in found]}
+    kind, _, value = path.removeprefix("paper/").partition(":")
+    held = [one for one in works if value.lower() == (one.doi.lower() if kind == "DOI" else one.arxiv) != ""]
+    if not held:
+        return 404, {"error": f"Paper with id {kind}:{value} not found"}
+    return 200, _to_semantic_scholar(held[0])
+
+
+def _to_semantic_scholar(one: TrueWork) -> dict[str, Any]:
+    ids = {"CorpusId": 1} | ({"DOI": one.doi} if one.doi else {}) | ({"ArXiv": one.arxiv} if one.arxiv else {})
+    return {
+        "paperId": f"{abs(hash(one.whole + one.doi)):040x}"[:40],
+        "externalIds": ids,
+        "title": one.whole,
+        "abstract": one.abstract or None,
+        "venue": one.venue,
+        "year": one.year,
+        "publicationDate": f"{one.year}-03-01",
+        "authors": [{"authorId": str(n), "name": name} for n, name in enumerate(one.shown)],
+    }
+
+
 def _answer_arxiv(works: Sequence[TrueWork], path: str, query: dict[str, str]) -> tuple[int, Any]:
     works = [one for one in works if one.arxiv]
     if "id_list" in query:
@@ -369,5 +394,6 @@ def _to_arxiv(one: TrueWork) -> str:
 ANSWERS: dict[CatalogueName, Callable[[Sequence[TrueWork], str, dict[str, str]], tuple[int, Any]]] = {
     "openalex": _answer_openalex,
     "crossref": _answer_crossref,
+    "semantic_scholar": _answer_semantic_scholar,
     "arxiv": _answer_arxiv,
 }

@@ -97,7 +97,7 @@ async def test_a_retraction_that_one_catalogue_alone_knows_is_enough():
     works = [
         *known,
         *(replace(one, within=("crossref",)) for one in bad),
-        *(replace(one, retracted=False, within=("openalex", "arxiv")) for one in bad),
+        *(replace(one, retracted=False, within=("openalex", "semantic_scholar")) for one in bad),
     ]
     with Catalogues(works) as catalogues:
         async with open_literature(catalogues.settings(), CatalogueCredentials()) as literature:

@@ -32,7 +32,7 @@ from tests.literature.catalogues import (
 
 pytestmark = pytest.mark.slow
 
-SECRET = CatalogueCredentials(mail="me@example.org")
+SECRET = CatalogueCredentials(semantic_scholar="sk-of-semantic-scholar", mail="me@example.org")
 WORKS = (
     TrueWork(
         "Learning Margins from Few Examples",
@@ -110,13 +110,14 @@ class TestSource:
                 await asked.find(WorkQuery(title="learning margins", doi="10.5555/m.1", arxiv="1911.00001"))
         assert time.monotonic() - began < SLOW_SECONDS / 2
 
-    async def test_the_mail_address_goes_to_two_catalogues_and_a_missing_server_is_an_error(
+    async def test_keys_go_to_one_catalogue_and_a_missing_server_is_an_error(
         self, source: WorkCatalogue, catalogues: Catalogues
     ):
         await source.search("learning margins", 3)
-        _, path = catalogues.world.asked[-1]
+        (_, path), (headers,) = catalogues.world.asked[-1], catalogues.world.headers[-1:]
+        assert (headers.get("x-api-key") == SECRET.semantic_scholar) == (source.name == "semantic_scholar")
         assert ("me%40example.org" in path) == (source.name in ("openalex", "crossref"))
-        assert "example" not in repr(SECRET)
+        assert SECRET.semantic_scholar not in path and "sk-of" not in repr(SECRET)
         settings = LiteratureSettings(addresses={source.name: "http://127.0.0.1:9"})
         async with CatalogueClient(settings, SECRET) as nowhere:
             with pytest.raises(CatalogueAnswerError, match="cannot be reached"):
@@ -126,20 +127,22 @@ class TestSource:
 async def test_a_broken_item_does_not_hide_the_others(catalogues: Catalogues):
     def with_rubbish(exchange: Exchange) -> bool:
         good = {
-            "DOI": "10.5555/P1",
-            "title": ["Margins of Trees"],
-            "author": [{"name": None}],
-            "issued": {"date-parts": [[2019]]},
-            "published-print": {},
+            "paperId": "p1",
+            "title": "Margins of Trees",
+            "authors": [{"name": None}],
+            "year": 2019,
+            "externalIds": None,
+            "abstract": None,
+            "venue": None,
+            "publicationDate": "not a date",
         }
-        items: list[Any] = [{"title": 3}, None, good, {"DOI": "10.5555/p2", "title": []}]
-        exchange.say(200, {"message": {"items": items}})
+        exchange.say(200, {"total": 3, "data": [{"title": 3}, None, good, {"paperId": "p2", "title": None}]})
         return True
 
-    catalogues.world.faults["crossref"] = with_rubbish
+    catalogues.world.faults["semantic_scholar"] = with_rubbish
     async with CatalogueClient(catalogues.settings(), SECRET) as web:
-        (work,) = await CATALOGUE_CLASSES["crossref"](web).search("margins", 5)
-    assert (work.id, work.authors, work.years, work.abstract) == ("10.5555/p1", ("",), (2019,), "")
+        (work,) = await CATALOGUE_CLASSES["semantic_scholar"](web).search("margins", 5)
+    assert (work.id, work.authors, work.years, work.abstract) == ("p1", ("",), (2019,), "")
 
 
 @pytest.mark.parametrize(
