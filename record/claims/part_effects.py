@@ -4,17 +4,13 @@ The arms are nodes: the unmodified repository, and its children without a part; 
 replicate. Once an arm has fresh seeds, which influenced no choice, its effect is over these alone. An effect is
 positive if the part helps, for either direction of the metric. Runs of a command without a seed are compared unpaired.
 
-A metric without negative values whose baseline spans orders of magnitude between seeds (a loss that falls to 1e-8 at
-most seeds and to .05 at some) is tested by the ratio of both results: the test is that of the differences of their
-logarithms, and no interval is given.
-
 Source of the unpaired interval: Welch 1947, with Satterthwaite's degrees of freedom.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from math import hypot, inf, log
+from math import hypot, inf
 from statistics import fmean, stdev, variance
 from typing import NamedTuple
 
@@ -34,19 +30,15 @@ from labwright.record.schema.nodes import Node
 
 FIRST_FRESH_SEED = 1000
 """First of the fresh seeds, which no choice has used."""
-MIN_RATIO_OF_SEEDS = 100.0
-"""Minimum ratio between the baseline's largest and smallest value from which effects are tested as ratios."""
 
 
 class PartEffect(NamedTuple):
-    """The effect of removing the parts of one node. `p`: of the t test, uncorrected; None if it cannot be tested.
-    `log_ratio`: the mean effect as a natural logarithm if it is tested as a ratio."""
+    """The effect of removing the parts of one node. `p`: of the t test, uncorrected; None if it cannot be tested."""
 
     effect: ClaimDifference
     baseline: Claim
     without: Claim
     p: float | None
-    log_ratio: float | None = None
 
     @property
     def is_fresh(self) -> bool:
@@ -55,10 +47,8 @@ class PartEffect(NamedTuple):
 
     @property
     def relative(self) -> float | None:
-        """The effect divided by the baseline's mean; None for a metric that was negative, whose zero means nothing, and
-        for one that spans orders of magnitude."""
-        values = (*self.baseline.values, *self.without.values)
-        has_unit = min(values) >= 0 and self.baseline.mean and self.log_ratio is None
+        """The effect divided by the baseline's mean; None for a metric that was negative, whose zero means nothing."""
+        has_unit = min(*self.baseline.values, *self.without.values) >= 0 and self.baseline.mean
         return self.effect.mean / self.baseline.mean if has_unit else None
 
 
@@ -86,24 +76,11 @@ def compare_arms(state: RunState, node: str) -> PartEffect | None:
         return None
     higher = command.direction == "max"
     pair = (baseline, without) if higher else (without, baseline)
-    effect, p = _compare(state, *pair, higher=higher, paired=command.seeded)
-    values = [one.value for run in base for one in run.measurements if one.name == baseline.name]
-    log_ratio = None
-    if min(*values, *without.values) > 0 and max(values) >= MIN_RATIO_OF_SEEDS * min(values):
-        a, b = (one.model_copy(update={"values": tuple(map(log, one.values))}) for one in pair)
-        ratio, p = _compare(state, a, b, higher=higher, paired=command.seeded)
-        log_ratio = ratio.mean
-    if log_ratio is not None or effect.n < MIN_REPLICATES or effect.seeds[0] < FIRST_FRESH_SEED:
+    effect = build_difference(state, *pair, higher=higher)
+    effect, p = (effect, compute_p_value(effect.values)) if command.seeded else _compare_unpaired(effect, *pair)
+    if effect.n < MIN_REPLICATES or effect.seeds[0] < FIRST_FRESH_SEED:
         effect = effect.model_copy(update={"low": None, "high": None})
-    return PartEffect(effect, baseline, without, p, log_ratio)
-
-
-def _compare(
-    state: RunState, a: Claim, b: Claim, *, higher: bool, paired: bool
-) -> tuple[ClaimDifference, float | None]:
-    """Return the difference of two claims, and its p: paired by seed, or between the means of unpaired runs."""
-    effect = build_difference(state, a, b, higher=higher)
-    return (effect, compute_p_value(effect.values)) if paired else _compare_unpaired(effect, a, b)
+    return PartEffect(effect, baseline, without, p)
 
 
 def _list_runs(state: RunState, node: str) -> list[Node]:

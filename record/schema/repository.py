@@ -100,14 +100,9 @@ class EnvironmentDeviation(FrozenModel):
     found: str = Field(description="empty: not available")
 
 
-RepairKind = Literal["pythonpath", "patch", "pins", "argv", "env", "prepared"]
-"""`prepared`: whatever of edits, argv, env and pins is given, all together."""
-
-
 class RepositoryRepair(FrozenModel):
-    """One change that makes the command get further than before."""
+    """Everything that makes the command run."""
 
-    kind: RepairKind
     reason: str
     edits: tuple[RepositoryEdit, ...] = ()
     argv: tuple[str, ...] = Field(default=(), description="the whole command line, if it changes")
@@ -149,8 +144,6 @@ class UnexaminedPart(FrozenModel):
 
 MutationOutcome = Literal[
     "no change",
-    "out of scope",
-    "unverified",
     "not reached",
     "no effect",
     "failed",

@@ -67,7 +67,7 @@ class RepositoryEnvironment:
         """Hash of everything on which a run depends besides its files, command line and seed."""
         runs = inspect_interpreter(self.command_environment.python)
         packages = sorted(runs.packages.items()), sorted(self.packages.items())
-        content = (runs.version, *packages, self.command_environment.import_folders, sorted(self.mounts.items()))
+        content = (runs.version, *packages, sorted(self.mounts.items()))
         return hashlib.sha256(repr(content).encode()).hexdigest()
 
 
@@ -194,12 +194,6 @@ def _format_cause(error: PackageError) -> str:
     return text[:400]
 
 
-def add_import_folder(environment: RepositoryEnvironment, folder: str) -> RepositoryEnvironment:
-    """Add a folder of the repository to the import path."""
-    command, folders = environment.command_environment, environment.command_environment.import_folders
-    return replace(environment, command_environment=replace(command, import_folders=(*folders, folder)))
-
-
 def find_interpreter(python: str) -> str:
     """Return the interpreter for a path or an environment prefix. Raises `RepositoryError`."""
     path = Path(python).expanduser()
@@ -299,7 +293,6 @@ class CodeSettings(FrozenModel):
     env: Annotated[dict[str, str], BeforeValidator(parse_pairs)] = Field(
         default_factory=dict, description="environment variables of the command"
     )
-    resume: str = Field(default="", description="command that resumes after a timeout, run in the same directory")
     space: CommandSpace = Field(default=CommandSpace(), description="hyperparameters, arms and levels of the command")
     dirty: bool = Field(default=False, description="include uncommitted changes of the repository")
     commit: str = Field(default="", description="set automatically: commit that the run started from")
@@ -332,11 +325,6 @@ class AblationSettings(FrozenModel):
         ge=8,
         description="total runs of the command, of which the baseline and its check take five; None: derived from the "
         "number of components",
-    )
-    proxy: str = Field(
-        default="",
-        description="cheaper command with the same metric, used to rank components; reported values come from full "
-        "runs, and rank agreement is reported",
     )
     reproduce_only: bool = Field(default=False, description="reproduce the result only; skip ablations")
     accept_baseline: bool = Field(default=False, description="ablate even if the result differs from code.expect")

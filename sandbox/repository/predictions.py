@@ -169,7 +169,7 @@ def _read_predictions(
         width = _MAX_VALUE_BYTES + 4 * max(map(len, names), default=0)
         limit = min(limit, 2**16 + total * max(1, len(names)) * width)
     with raise_read_errors_as(f"{path} contains no valid predictions", SubmissionRefused):
-        with open_regular(checkout, find_file(path, checkout, since)[0], limit) as file:
+        with open_regular(checkout, find_file(path, checkout, since), limit) as file:
             content = file.read()
         given = list[str]()
         if suffix == ".npy":

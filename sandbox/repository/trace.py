@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -64,34 +63,6 @@ class CallTrace:
     def was_executed(self, path: str, lines: Iterable[int]) -> bool:
         """Return whether any of these lines of a file was executed."""
         return bool(self.lines.get(path, frozenset()) & frozenset(lines))
-
-    def find_callees(self, key: str) -> frozenset[str]:
-        """Return the functions that a function called, directly or indirectly."""
-        found: set[str] = set()
-        waiting = {key}
-        while waiting:
-            callees = self._callees.get(waiting.pop(), set())
-            waiting |= callees - found - {key}
-            found |= callees
-        return frozenset(found)
-
-    def find_callers(self, key: str) -> frozenset[str]:
-        """Return the functions that called a function, directly or in a comprehension or lambda."""
-        found: set[str] = set()
-        for caller in self.functions[key].callers:
-            one = self.functions.get(caller)
-            inner = one is not None and one.name.rpartition(".")[2] in ("<listcomp>", "<genexpr>", "<lambda>")
-            found |= self.find_callers(caller) if inner and caller != key else {caller}
-        return frozenset(found)
-
-    @cached_property
-    def _callees(self) -> dict[str, set[str]]:
-        """Function -> functions that it called directly."""
-        found: dict[str, set[str]] = {}
-        for function in self.functions.values():
-            for caller in function.callers:
-                found.setdefault(caller, set()).add(function.key)
-        return found
 
     def is_scored_on_other_data(self, other: CallTrace) -> bool:
         """Return whether two runs score arrays of the same names but no equal array; False if unknown.

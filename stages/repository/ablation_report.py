@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -71,10 +70,6 @@ UNRANKED_GATES: tuple[Literal["breaks the program", "changes what is scored"], .
 
 MAX_STEPS_OF_UNIT = 10**6
 """A metric whose steps are not smaller than this part of 1 counts as coarse."""
-MIN_RANKED_PARTS = 5
-"""Minimum number of components that both the proxy and the full command must have ranked for their agreement to be
-reported.
-"""
 
 
 def compute_effect(direction: MetricDirection, baseline: float | None, ablated: float | None) -> float | None:
@@ -98,21 +93,6 @@ def exceeds_sum(singles: Iterable[float], joint: float, *, sigma: float) -> bool
     chance. `sigma`: standard deviation of one effect.
     """
     return joint > MIN_TWIN_ERRORS * sigma and joint - sum(singles) > MIN_TWIN_ERRORS * sigma
-
-
-def compute_rank_agreement(cheap: Mapping[str, float], full: Mapping[str, float]) -> float | None:
-    """Return the rank agreement between the effect sizes of a cheap command and the full one: Kendall's tau-b, from -1
-    to 1.
-
-    Uses the components that both measured; None for fewer than `MIN_RANKED_PARTS`, or if one of the commands ranks
-    nothing.
-    """
-    stats: Any = import_module("scipy.stats")  # half a second
-    names = [name for name in cheap if name in full]
-    if len(names) < MIN_RANKED_PARTS:
-        return None
-    tau = float(stats.kendalltau(*([abs(effects[name]) for name in names] for effects in (cheap, full))).statistic)
-    return None if math.isnan(tau) else tau
 
 
 def explain_no_floor(direction: MetricDirection, baseline: float | None, value: float | None) -> str:
@@ -218,15 +198,10 @@ def _build_row(one: MeasuredPart, p: float | None, compared: int, is_coarse: boo
     row = row.model_copy(update={"key": found.key, "mean": found.mean, "relative": one.effect.relative})
     if not one.is_confirmed:
         return row
-    flags, detectable = [row.flag], None
-    if not row.flag and found.sd is None and found.mean:
-        flags.append("the same at every seed, so it cannot be tested")
-    if one.effect.log_ratio is not None:
-        flags.append("tested as a ratio, since the baseline spans orders of magnitude")
-    elif found.sd is not None:
-        detectable = compute_detectable_effect(one.n, found.sd, compared)
-    update = {"low": found.low, "high": found.high, "p": p, "detectable": detectable}
-    return row.model_copy(update={**update, "flag": "; ".join(filter(None, flags))})
+    is_constant = found.sd is None and bool(found.mean)
+    flag = row.flag or "the same at every seed, so it cannot be tested" * is_constant
+    detectable = compute_detectable_effect(one.n, found.sd, compared) if found.sd is not None else None
+    return row.model_copy(update={"low": found.low, "high": found.high, "p": p, "detectable": detectable, "flag": flag})
 
 
 def decide_verdict(one: MeasuredPart, p: float | None, *, is_coarse: bool) -> PartClassification:
@@ -245,10 +220,9 @@ def decide_verdict(one: MeasuredPart, p: float | None, *, is_coarse: bool) -> Pa
         return "unknown"
     if p > SIGNIFICANCE_LEVEL:
         return "no measurable difference"
-    size, unit = (found.mean, one.effect.baseline.mean) if one.effect.log_ratio is None else (one.effect.log_ratio, 1.0)
-    if size < 0:
+    if found.mean < 0:
         return "harmful"
-    return "critical" if reaches_share(size, unit) else "helps"
+    return "critical" if reaches_share(found.mean, one.effect.baseline.mean) else "helps"
 
 
 JSON_FILE, REPORT_FILE, SECTION_FILE, RESULTS_FILE = "ablations.json", "report.md", "section.tex", "results.tex"
@@ -266,11 +240,11 @@ def build_report_files(state: RunState) -> dict[str, str]:
     """Return the content of every file by name."""
     code, ablation, found = state.repository, state.ablation, state.repository.command
     assert code.imported is not None
-    kept = [one.repair for one in code.repairs if one.kept]
+    repairs = [one.repair for one in code.repairs]
     given = found.command.argv if found is not None else ()
-    ran = next((one.argv for one in reversed(kept) if one.argv), given)
+    ran = next((one.argv for one in reversed(repairs) if one.argv), given)
     variables = found.command.env if found is not None else {}
-    for repair in kept:
+    for repair in repairs:
         variables = variables | repair.env
     words = (*(f"{name}={value}" for name, value in sorted(variables.items())), *ran)
     values = {

@@ -334,7 +334,6 @@ async def prepare_repository(context: RunContext) -> None:
                 how=found.how,
                 python=found.version,
                 packages=dict(found.packages),
-                folders=found.command_environment.import_folders,
                 deviations=found.deviations,
                 mounts=dict(found.mounts),
                 device=context.sandbox.device,

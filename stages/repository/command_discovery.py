@@ -10,7 +10,6 @@ import ast
 import json
 import posixpath
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -22,15 +21,7 @@ import yaml
 from labwright.record.schema import Scalar
 from labwright.record.schema.repository import CommandSpace, split_folder
 from labwright.record.yaml_text import load_untrusted_yaml
-from labwright.stages.repository.patch_scope import (
-    CodeIndex,
-    find_module_name,
-    find_script,
-    index_code,
-    list_imports,
-    list_reached_files,
-    read_last_name,
-)
+from labwright.stages.repository.patch_scope import CodeIndex, find_script, list_reached_files, read_last_name
 
 # Find the settings of a repository: options of its argument parsers and keys of its configuration files.
 
@@ -200,25 +191,6 @@ def _compose_config(texts: Mapping[str, str], folder: str, name: str) -> Iterato
                 yield path, group.replace("/", ".") + "."
 
 
-def list_variants(argv: Sequence[str], code: CodeIndex) -> dict[str, list[str]]:
-    """Return the groups of a Hydra configuration with their variants."""
-    hydra = find_hydra_config(code, argv)
-    return {
-        group: sorted(PurePosixPath(path).stem for path in paths)
-        for group, paths in (_group_files(code.texts, hydra[0]) if hydra is not None else {}).items()
-        if group
-    }
-
-
-def _group_files(texts: Mapping[str, str], folder: str) -> dict[str, list[str]]:
-    """Group the configuration files by their folder, relative to the configuration folder."""
-    found: dict[str, list[str]] = {}
-    for path in texts:
-        if path.startswith(f"{folder}/" if folder else "") and path.endswith((".yaml", ".yml")):
-            found.setdefault(str(PurePosixPath(path).parent.relative_to(folder)).removeprefix("."), []).append(path)
-    return found
-
-
 def _find_file(texts: Mapping[str, str], stem: str) -> str | None:
     return next((path for end in ("", ".yaml", ".yml") if (path := stem + end) in texts), None)
 
@@ -260,45 +232,7 @@ def _list_strings(tree: ast.Module) -> set[str]:
     return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 
 
-_COMMAND_LINE = re.compile(
-    r"(?:`|^[ \t]*(?:[-*$>|][ \t]*)?(?:run:[ \t]*)?)((?:cd [\w./-]+ && )?(?:[A-Z_]+=\S+[ \t]+)*"
-    r"(?:uv run |poetry run )?(?:(?:python3?|torchrun|accelerate launch)[ \t]|\./[\w./-]+\.py\b)[^`#\n]*)",
-    re.MULTILINE,
-)
-_DOCUMENT_PATH = re.compile(r"(^|/)(README|Makefile|GNUmakefile|.*\.(md|rst|txt|sh|ya?ml))", re.IGNORECASE)
 _SEED_NAME = re.compile(r"seed$", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class CommandCandidate:
-    """A command line, with `{seed}` in place of its seed. `wrong`: why it cannot run; empty if no fault is known."""
-
-    argv: tuple[str, ...]
-    location: str
-    env: Mapping[str, str]
-    wrong: str = ""
-
-    @property
-    def is_seeded(self) -> bool:
-        return any("{seed}" in word for word in self.argv)
-
-
-def list_candidates(texts: Mapping[str, str]) -> list[CommandCandidate]:
-    """Return the commands of documents that the code supports, then other scripts that can be run, then outdated
-    commands; of each, the README's and the top folder's first.
-    """
-    code = index_code(texts)
-    written = [
-        one
-        for path, text in sorted(texts.items(), key=lambda pair: _rank_path(pair[0]))
-        if _DOCUMENT_PATH.search(path)
-        for one in _find_in_document(path, text, code)
-    ]
-    fit = [one for one in written if not one.wrong]
-    named = {find_script(one.argv, texts) for one in fit}
-    offered = [one for one in _find_entry_points(code) if find_script(one.argv, texts) not in named]
-    every = [*fit, *offered, *(one for one in written if one.wrong)]
-    return list({one.argv: one for one in reversed(every)}.values())[::-1]
 
 
 def find_seed_args(code: CodeIndex, argv: Sequence[str]) -> tuple[str, ...]:
@@ -312,25 +246,6 @@ def find_seed_args(code: CodeIndex, argv: Sequence[str]) -> tuple[str, ...]:
     return ()
 
 
-def insert_seed(argv: Sequence[str], code: CodeIndex) -> tuple[str, ...]:
-    """Return the command with `{seed}` in place of its seed; if it has no seed but accepts one, `{seed}` is added.
-
-    With Hydra, the command is made to write to `{out}` instead of a folder named after the time.
-    """
-    words = list(argv)
-    if find_hydra_config(code, argv) is not None and not any(word.startswith("hydra.run.dir=") for word in words):
-        words.append("hydra.run.dir={out}")
-    for at, word in enumerate(words):
-        name, equals, _ = word.partition("=")
-        if equals and _SEED_NAME.search(name.lstrip("-")):
-            words[at] = f"{name}={{seed}}"
-            return tuple(words)
-        if word.startswith("--") and _SEED_NAME.search(word[2:]) and at + 1 < len(words):
-            words[at + 1] = "{seed}"
-            return tuple(words)
-    return (*words, *find_seed_args(code, words)) if not any("{seed}" in word for word in words) else tuple(words)
-
-
 def find_missing_script(argv: Sequence[str], texts: Mapping[str, str]) -> str:
     """Return the first Python file of a command line if the repository lacks it; empty otherwise."""
     _, words = split_folder(argv)
@@ -340,79 +255,10 @@ def find_missing_script(argv: Sequence[str], texts: Mapping[str, str]) -> str:
     return first if first.endswith(".py") and not first.startswith("/") and "{" not in first else ""
 
 
-def find_unknown_options(argv: Sequence[str], code: CodeIndex) -> str:
-    """Return the reason why the script's parser rejects a command line; empty if it accepts it or has no options."""
-    known = {flag for one in list_options(argv, code) for flag in one.flags}
-    if not known or find_hydra_config(code, argv) is not None:
-        return ""
-    used = [word.partition("=")[0] for word in argv if re.match(r"--[a-zA-Z]", word)]
-    unknown = [word for word in used if not any(flag.startswith(word) for flag in known)]
-    return f"the parser has no option {', '.join(unknown)}" if unknown else ""
-
-
-def _find_in_document(path: str, text: str, code: CodeIndex) -> Iterator[CommandCandidate]:
-    for found in _COMMAND_LINE.finditer(text.replace("\\\n", " ")):
-        try:
-            folder, [*words] = split_folder(shlex.split(found[1]))
-        except ValueError:
-            continue
-        if any(word in ("|", ">", "&&", ";", "pip", "venv", "pytest", "-c") for word in words):
-            continue
-        env: dict[str, str] = {}
-        while words and re.match(r"[A-Z_]+=", words[0]):
-            name, _, value = words.pop(0).partition("=")
-            env[name] = value
-        while words[:1] in (["uv"], ["poetry"], ["run"]):
-            words.pop(0)
-        if words and words[0].startswith("./"):
-            words.insert(0, "python")
-        if len(words) < 2:
-            continue
-        named = words[2] if words[1] == "-m" and len(words) > 2 else words[1]
-        is_script = named.endswith(".py") or words[1] == "-m" or found[0][0] != "`"  # `python 3.8` is none
-        folders = [folder] if folder or words[1] == "-m" else [posixpath.dirname(path), ""]
-        placed = [["cd", one, "&&", *words] if one else words for one in folders]
-        words = next((one for one in placed if find_script(one, code.texts)), placed[-1])
-        script = find_script(words, code.texts)
-        if (script is None and not is_script) or _installs(code.trees.get(script or "", ast.Module([], []))):
-            continue
-        wrong = f"there is no {named}" if script is None else find_unknown_options(words, code)
-        yield CommandCandidate(insert_seed(words, code), path, env, wrong)
-
-
-def _find_entry_points(code: CodeIndex) -> Iterator[CommandCandidate]:
-    """Yield commands for the scripts of the code, with the first subcommand of their parser."""
-    found = [path for path, tree in code.trees.items() if _is_entry(tree) and not _installs(tree)]
-    for path in sorted(found, key=_rank_path):
-        words = ("python", "-m", find_module_name(path)) if path.startswith(("src/", "lib/")) else ("python", path)
-        subcommands = [name for node in ast.walk(code.trees[path]) if (name := read_subcommand(node))]
-        argv = insert_seed((*words, *subcommands[:1]), code)
-        yield CommandCandidate(argv, f"the code of {path}", {})
-
-
-def _is_entry(tree: ast.Module) -> bool:
-    """Return whether a file is runnable: it checks `__name__`, or parses arguments at top level."""
-    return any(
-        (isinstance(node, ast.If) and "__name__" in ast.unparse(node.test))
-        or (isinstance(node, ast.Assign | ast.Expr) and "parse_args" in ast.unparse(node.value))
-        for node in tree.body
-    )
-
-
-def _installs(tree: ast.Module) -> bool:
-    """Return whether a script installs the repository instead of producing a result."""
-    return not {"setuptools", "distutils"}.isdisjoint(name.partition(".")[0] for name in list_imports(tree))
-
-
 def list_options(argv: Sequence[str], code: CodeIndex) -> list[ParserOption]:
     """Return the options of a command: those of its script and of the files that it imports, with its subcommand."""
     paths = {*list_reached_files(code, argv)} & code.trees.keys()
     return [one for one in find_options(code) if one.path in paths and (not one.command or one.command in argv)]
-
-
-def _rank_path(path: str) -> tuple[int, int, str]:
-    first = 0 if path.lower().startswith("readme") else 1 if path.count("/") == 0 else 2
-    return first, path.count("/"), path
 
 
 # Check the command words of arms, levels and hyperparameters against a repository's command, before anything is run.
@@ -513,9 +359,6 @@ def _list_filled(argv: Sequence[str]) -> set[str]:
         for word, after in zip(argv, (*argv[1:], ""), strict=True)
         if re.search(r"\{(seed|out)\}", word if "=" in word else after)
     }
-
-
-# --- hyperparameters given by the user --------------------------------------------------------------------------------
 
 
 def complete_hyperparameter(

@@ -16,15 +16,13 @@ from typing import Any
 from labwright.models.roles.experiment_code import CoderFact
 from labwright.models.roles.repository import FunctionFact, PartWay, ShownFile, SwitchFact
 from labwright.record.float_compare import parse_whole_number
-from labwright.record.schema.nodes import Failure
-from labwright.record.schema.repository import RepositoryCommand, RepositoryRepair, build_edit, format_command_line
+from labwright.record.schema.repository import RepositoryCommand, build_edit, format_command_line
 from labwright.sandbox.repository.metric import METRIC_FORMS, parse_metric
 from labwright.sandbox.repository.trace import CallTrace
 from labwright.stages.repository.command_discovery import (
     ConfigKey,
     find_keys,
     find_options,
-    list_candidates,
     list_options,
     takes_overrides,
 )
@@ -215,11 +213,6 @@ def list_command_facts(code: CodeIndex, command: RepositoryCommand) -> Iterator[
     """Yield what the program knows about the commands of a repository."""
     yield from list_documents(code.texts)
     yield list_files_fact(code, command)
-    found = [
-        f"{format_command_line(one.argv)}  ({one.location}{': ' + one.wrong if one.wrong else ''})"
-        for one in list_candidates(code.texts)
-    ]
-    yield CoderFact(title="Commands in documents, and scripts that can be run", text=_format_list(found))
     yield CoderFact(title="Options of its parsers", text=_format_list(find_options(code)))
     yield CoderFact(title="Forms of a metric", text=METRIC_FORMS)
 
@@ -372,54 +365,3 @@ def _find_symbol(code: CodeIndex, path: str, line: int) -> str:
     """Return the innermost function around a line; `<module>` if there is none."""
     around = [one for one in code.definitions if one.path == path and one.line <= line <= (one.node.end_lineno or line)]
     return max(around, key=lambda one: one.line).symbol if around else "<module>"
-
-
-# Recognize from its output why a program stops, and propose what needs no reading of the code: an import folder or a
-# package. An author makes every other repair.
-
-_SIGNATURES = (
-    ("module", r"No module named '([\w.]+)'"),
-    ("name", r"cannot import name '(\w+)' from '([\w.]+)'"),
-    ("name", r"AttributeError: module '([\w.]+)' has no attribute '(\w+)'"),
-    ("path", r"can't open file '([^']+)'"),
-    ("option", r"unrecognized arguments: (--?[\w-]+)"),
-    ("option", r"No such option: (--?[\w-]+)"),
-    ("argument", r"the following arguments are required: (.+)"),
-    ("argument", r"invalid choice: '([^']*)'"),
-    ("data", r"FileNotFoundError: .*?'([^']+)'"),
-)
-
-
-def compute_signature(failure: Failure | None, words: str) -> str:
-    """Return a signature of the failure, so that runs can be compared: `module:mixnet`, `option:--seed`; empty without
-    a failure.
-
-    `words`: the end of the program's output.
-    """
-    if failure is None:
-        return ""
-    if failure.kind in ("memory", "timeout"):
-        return failure.kind
-    output = f"{words}\n{failure.message}\n{failure.traceback}"
-    for kind, pattern in _SIGNATURES:
-        if found := re.search(pattern, output):
-            return f"{kind}:{'.'.join(filter(None, found.groups()))}"
-    return failure.kind if failure.kind in ("no measurement", "died") else failure.message[:120]
-
-
-def propose_fixes(signature: str, texts: Mapping[str, str], folders: Sequence[str] = ()) -> Iterator[RepositoryRepair]:
-    """Yield the fix of a module that cannot be imported: its folder in the repository, otherwise the package of its
-    name. `folders` are on the import path already.
-    """
-    kind, _, name = signature.partition(":")
-    if kind != "module":
-        return
-    top = name.partition(".")[0]
-    for path in sorted(texts, key=lambda one: one.count("/")):
-        found = re.fullmatch(rf"((?:[\w.-]+/)*){re.escape(top)}(?:\.py|/[\w/]+\.py)", path)
-        folder = found[1].rstrip("/") or "." if found else None
-        if folder is not None and folder not in folders:
-            reason = f"{top} is in {'the top folder' if folder == '.' else folder}, which is not on the import path"
-            yield RepositoryRepair(kind="pythonpath", env={"PYTHONPATH": folder}, reason=reason)
-            return
-    yield RepositoryRepair(kind="pins", pins=(top,), reason=f"{top} is not installed")

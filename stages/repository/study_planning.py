@@ -10,13 +10,7 @@ from labwright.models.roles.study_plan import PlanningInputs, RepositoryPlanInpu
 from labwright.record.events.repository_events import BaselineChecked
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.repository import CommandSpace, RepositoryCommand, apply_space
-from labwright.stages.repository.command_discovery import (
-    find_keys,
-    find_space_faults,
-    list_options,
-    list_variants,
-    takes_overrides,
-)
+from labwright.stages.repository.command_discovery import find_keys, find_space_faults, list_options, takes_overrides
 from labwright.stages.repository.patch_scope import CodeIndex, index_code
 from labwright.stages.repository.patched_arms import show_repository
 from labwright.stages.repository.program_facts import find_documents
@@ -65,7 +59,6 @@ class RepositoryPlanning:
     def build_inputs(self, shared: PlanningInputs, checked: BaselineChecked | None) -> RepositoryPlanInputs:
         texts, command = self.repository.mirror.read_texts(self.repository.code.tree), self.repository.code.command
         code = index_code(texts)
-        variants = list_variants(command.argv, code)
         end = "" if takes_overrides(command.argv, code) else ": no command word sets it"
         return RepositoryPlanInputs(
             **{name: getattr(shared, name) for name in PlanningInputs.model_fields},
@@ -74,10 +67,7 @@ class RepositoryPlanning:
             space=self.repository.space,
             repository=show_repository(self.repository, checked, first_files=find_documents(texts)[:3]),
             options=tuple(map(str, list_options(command.argv, code))),
-            keys=(
-                *(f"{group} is one of {', '.join(names)}" for group, names in variants.items()),
-                *(f"{one}{end}" for one in find_keys(command.argv, code)),
-            ),
+            keys=tuple(f"{one}{end}" for one in find_keys(command.argv, code)),
         )
 
     def fit_plan(self, plan: DataPlan) -> tuple[DataPlan, tuple[str, ...]]:
