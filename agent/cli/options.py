@@ -60,7 +60,6 @@ SETTING_OPTIONS = {
     "command": SettingOption("code.command", "CMD"),
     "metric": SettingOption("code.metric", "SPEC"),
     "direction": SettingOption("code.direction", "max|min"),
-    "metric_scale": SettingOption("code.scale", "X", NUMBER),
     "test_metric": SettingOption("code.test_metric", "SPEC"),
     "predictions": SettingOption("code.predictions", "FILE[:COLUMN]"),
     "truth": SettingOption("code.truth", "FILE"),
@@ -81,7 +80,7 @@ SETTING_OPTIONS = {
 BUDGET_SETTINGS = ("time_limit", "budget_usd", "budget_tokens", "gpu_hours")
 MODEL_SETTINGS = ("model", "base_url", "assignments")
 RUN_SETTINGS = (*MODEL_SETTINGS, "effort", "workers", "gpus", "ray", *BUDGET_SETTINGS)
-ABLATION_SETTINGS = ("metric_scale", "timeout", "top", "budget_runs", "reproduce_only", "accept_baseline")
+ABLATION_SETTINGS = ("timeout", "top", "budget_runs", "reproduce_only", "accept_baseline")
 REPOSITORY_SETTINGS = tuple("command metric direction predictions truth expect python mount env dirty".split())
 CODE_SETTINGS = ("code", *REPOSITORY_SETTINGS, "test_metric", "hide", "frozen")
 

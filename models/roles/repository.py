@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -17,10 +17,8 @@ from labwright.models.roles.experiment_code import (
 from labwright.models.roles.role import Role
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.idea import ExperimentDesign, ResearchQuestion
-from labwright.record.schema.repository import MetricDirection, RepositoryEdit
+from labwright.record.schema.repository import MetricDirection, PartWay, ProposedPart, Word
 from labwright.record.source_tree import SourceEdit, WholeFile
-
-Word = Annotated[str, Field(min_length=1, max_length=500)]
 
 
 class ShownFile(FrozenModel):
@@ -62,25 +60,6 @@ class PreparedCommand(HandIn):
 
 class PrepareInputs(CoderInputs):
     task: AuthorTask = "prepare"
-
-
-class PartWay(FrozenModel):
-    """One way to take a part out: words added to the command, edits of files, or both."""
-
-    what: str = Field(min_length=1, max_length=200, description="in words: `--no-gust`, `ln_1 is the identity`")
-    words: tuple[Word, ...] = Field(default=(), max_length=20)
-    edits: tuple[RepositoryEdit, ...] = Field(default=(), max_length=12)
-
-
-class ProposedPart(FrozenModel):
-    """A part of the method that can be taken out."""
-
-    name: str = Field(min_length=1, max_length=60, description="short, unique, as the code calls it")
-    path: str = Field(description="file in which it is")
-    symbol: str = Field(description="function, class, Class.method, option or key in that file")
-    why: str = Field(min_length=1, max_length=300, description="what it does in the method")
-    prior: float = Field(ge=0, le=1)
-    ways: tuple[PartWay, ...] = Field(min_length=1, max_length=3)
 
 
 class ProposedParts(HandIn):

@@ -14,8 +14,8 @@ from labwright.record.schema.repository import (
     ExpectedResult,
     MutationOutcome,
     PartResult,
+    PartWay,
     RepositoryCommand,
-    RepositoryMutation,
     RepositoryPart,
     RepositoryRepair,
     SameSeed,
@@ -90,7 +90,7 @@ class PartsFound(FrozenModel):
     type: Literal["parts_found"] = "parts_found"
     parts: tuple[RepositoryPart, ...]
     rest: tuple[UnexaminedPart, ...] = ()
-    floors: tuple[RepositoryMutation, ...] = Field(default=(), description="edits that disable the whole model")
+    floors: tuple[PartWay, ...] = Field(default=(), description="edits that disable the whole model")
     budget: int = Field(description="maximum number of runs in total, including the baseline")
     why: str = Field(default="", description="how the author chose the parts, or why there are none")
 

@@ -112,7 +112,6 @@ class CommandOutcome:
     stdout: str
     output: str
     """Both streams interleaved."""
-    tail: str
     peak_host_bytes: int | None = None
 
 
@@ -154,7 +153,6 @@ async def run_command(
         failure,
         command.stdout.to_text(),
         command.transcript.to_text(),
-        command.transcript.read_tail(4000),
         usage.peak_host_bytes or None,
     )
 

@@ -160,9 +160,8 @@ class CommandWorker:
         readings: list[MetricReading] = []
         for metric in metrics:
             printed = ran.output if metric.kind == "output" else ran.stdout
-            options: dict[str, Any] = {"scale": code.command.scale, "since": began}
-            readings.append(await asyncio.to_thread(read_metric, metric, checkout, printed, **options))
-        return await asyncio.to_thread(self._record_readings, cell, code.name, finished, readings, code.command.scale)
+            readings.append(await asyncio.to_thread(read_metric, metric, checkout, printed, since=began))
+        return await asyncio.to_thread(self._record_readings, cell, code.name, finished, readings)
 
     def _score_predictions(self, cell: Cell, predictions: str, finished: FinishedCommand) -> CellResult:
         """Score the predictions and seal those on test. Output that reveals test scores is redacted."""
@@ -202,12 +201,12 @@ class CommandWorker:
         return outcome.model_copy(update=values)
 
     def _record_readings(
-        self, cell: Cell, name: str, finished: FinishedCommand, readings: list[MetricReading], scale: float
+        self, cell: Cell, name: str, finished: FinishedCommand, readings: list[MetricReading]
     ) -> CellResult:
         """Return the outcome of a cell and write its files."""
         ran, folder, value = finished.outcome, finished.folder, readings[0]
         test = readings[1] if len(readings) > 1 else MetricReading()
-        hidden = self.repository.redactor.with_values(test.value, None if test.value is None else test.value / scale)
+        hidden = self.repository.redactor.with_values(test.value)
         failure = ran.failure or _find_failure(value) or _find_failure(test)
         outcome = self._build_outcome(cell, ran, failure, hidden, folder)
         if failure is not None or value.value is None:

@@ -110,20 +110,9 @@ def build_environment(
     environment = RepositoryEnvironment(command, how, runs.version, {}, tuple(deviations), fingerprints)
     if python or not missing:
         return environment
-    words = [f"{name}=={version}" for name, version in (installed_before or {}).items()] or _merge_requirements(missing)
+    words = [f"{name}=={version}" for name, version in (installed_before or {}).items()]
+    words = words or [str(one) for one in missing if not one.url]
     return add_packages(environment, words, settings) if words else environment
-
-
-def _merge_requirements(wanted: Iterable[Requirement]) -> list[str]:
-    """Return one requirement per package from an index, combining those on several lines."""
-    found: dict[str, Requirement] = {}
-    for requirement in wanted:
-        if not requirement.url:
-            known = found.setdefault(canonicalize_name(requirement.name), requirement)
-            known.specifier &= requirement.specifier
-            known.extras |= requirement.extras
-            known.marker = None  # it holds here
-    return list(map(str, found.values()))
 
 
 def add_packages(
@@ -265,7 +254,6 @@ class CodeSettings(FrozenModel):
         "stdout:REGEX; with ablate --predictions, a metric such as accuracy",
     )
     direction: Literal["max", "min"] = Field(default="max", description="optimisation direction of the metric")
-    scale: float = Field(default=1.0, description="factor applied to the metric, e.g. 0.01 for percentages")
     test_metric: str = Field(default="", description="where to read the test metric; sealed until the search ends")
     predictions: str = Field(
         default="",
@@ -311,7 +299,6 @@ class CodeSettings(FrozenModel):
             env=self.env,
             metric=self.metric,
             direction=self.direction,
-            scale=self.scale,
             seeded=any("{seed}" in word for word in argv),
         )
 

@@ -187,16 +187,14 @@ def read_rows(folder: Path, name: str) -> Iterator[Mapping[str, object]]:
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-def read_metric(
-    metric: ResultMetric, folder: Path, stdout: str = "", *, scale: float = 1.0, since: float | None = None
-) -> MetricReading:
-    """Read the metric of a run from its folder, multiplied by `scale`.
+def read_metric(metric: ResultMetric, folder: Path, stdout: str = "", *, since: float | None = None) -> MetricReading:
+    """Read the metric of a run from its folder.
 
     `since`: start of the run by the file system's clock (`sandbox.content_store`): older files do not come from this
     run.
     """
     try:
-        return MetricReading(scale * call_limited(_read_value, metric, folder, stdout, since, subject=str(metric)))
+        return MetricReading(call_limited(_read_value, metric, folder, stdout, since, subject=str(metric)))
     except SubmissionRefused as error:
         return MetricReading(failure=Failure(kind="no measurement", message=str(error)))
 

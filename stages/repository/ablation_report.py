@@ -290,8 +290,7 @@ def to_json(state: RunState) -> dict[str, Any]:
         "repairs": [dump(one) for one in code.repairs],
         "baseline": dump(code.baseline),
         "parts": [
-            part.model_dump(mode="json", exclude={"mutations"})
-            | {"ways": [way.what for way in part.mutations], "tried": gates[part.name]}
+            part.model_dump(mode="json") | {"ways": [way.what for way in part.ways], "tried": gates[part.name]}
             for part in (ablation.parts.parts if ablation.parts is not None else ())
         ],
         "not_examined": [

@@ -27,13 +27,7 @@ from labwright.record.claims.part_effects import FIRST_FRESH_SEED, compare_arms
 from labwright.record.events.repository_events import AblationsConcluded, MutationTried, PartsFound
 from labwright.record.reducers.run_state import AblationState
 from labwright.record.schema.nodes import CellRun
-from labwright.record.schema.repository import (
-    MutationOutcome,
-    PartResult,
-    RepositoryMutation,
-    RepositoryPart,
-    UnexaminedPart,
-)
+from labwright.record.schema.repository import MutationOutcome, PartResult, PartWay, RepositoryPart, UnexaminedPart
 from labwright.sandbox.job import RepositoryError
 from labwright.sandbox.repository.trace import CallTrace, build_no_training_variables, read_trace
 from labwright.search.ablation_bandit import (
@@ -95,8 +89,8 @@ class _PartState:
     gate: MutationOutcome = "failed"
 
     @property
-    def mutation(self) -> RepositoryMutation:
-        return self.part.mutations[self.way]
+    def mutation(self) -> PartWay:
+        return self.part.ways[self.way]
 
     @property
     def is_strength(self) -> bool:
@@ -202,7 +196,7 @@ class RepositoryAblation:
         the smallest loss.
         """
         name, at_floor = one.part.name, dict[int, float]()
-        for way in range(len(one.part.mutations)):
+        for way in range(len(one.part.ways)):
             gate, effect = await self._try_way(one, way)
             if gate in ("moved", "no effect") and effect is not None:
                 one.way, one.gate = way, gate
@@ -230,7 +224,7 @@ class RepositoryAblation:
         return (self._first_baseline - floor) * (1 if self.setup.command.direction == "max" else -1)
 
     async def _try_way(self, one: _PartState, way: int) -> tuple[MutationOutcome, float | None]:
-        mutation, name = one.part.mutations[way], one.part.name
+        mutation, name = one.part.ways[way], one.part.name
         arm = self._build_arm({name: way})
         if arm is None:
             return self._record_gate(name, way, None, "no change"), None
@@ -305,7 +299,7 @@ class RepositoryAblation:
             self.context.recorder.append(MutationTried(part=part, way=way, node=node, gate=gate, why=why[:300]))
         return gate
 
-    def _is_reached(self, mutation: RepositoryMutation) -> bool | None:
+    def _is_reached(self, mutation: PartWay) -> bool | None:
         """Return whether lines that a mutation changes ran in the traced run; None if it changes no Python code."""
         texts, reached = self.runs.mirror.read_texts(self.setup.tree), list[bool]()
         for edit in mutation.edits:
@@ -322,7 +316,7 @@ class RepositoryAblation:
         """Build the arm without these components, by their mutations; None if they change nothing or conflict."""
         key = tuple(ways.items())
         if key not in self._arms:
-            mutations = [self._part_states[name].part.mutations[way] for name, way in ways.items()]
+            mutations = [self._part_states[name].part.ways[way] for name, way in ways.items()]
             tree, words = self._build_tree(mutations), tuple(word for one in mutations for word in one.words)
             self._arms[key] = None
             if tree is not None and (tree != self.setup.tree or words):
@@ -367,7 +361,7 @@ class RepositoryAblation:
             traced=traced,
         )
 
-    def _build_tree(self, mutations: Iterable[RepositoryMutation]) -> str | None:
+    def _build_tree(self, mutations: Iterable[PartWay]) -> str | None:
         """Return the tree with the edits of all mutations; None if they conflict."""
         try:
             return self.runs.mirror.apply_edits(self.setup.tree, [edit for one in mutations for edit in one.edits])
@@ -541,7 +535,7 @@ class RepositoryAblation:
     def _describe_set(self, names: tuple[str, ...]) -> MeasuredPart:
         """Describe a component, or a set, with its effect: on fresh seeds if there are any, otherwise in the search."""
         states = [self._part_states[name] for name in names]
-        ways = [(one.mutation,) if one.way >= 0 else one.part.mutations for one in states]
+        ways = [(one.mutation,) if one.way >= 0 else one.part.ways for one in states]
         is_joint = len(names) > 1
         found = MeasuredPart(
             "+".join(names),

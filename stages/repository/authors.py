@@ -22,13 +22,14 @@ from packaging.utils import canonicalize_name
 from labwright.models.author import Author, AuthorLimits, AuthorWork
 from labwright.models.client import ModelClient
 from labwright.models.roles.experiment_code import CoderInputs, HandIn
-from labwright.models.roles.repository import PartsInputs, PartWay, ProposedPart, ProposedParts
+from labwright.models.roles.repository import PartsInputs, ProposedParts
 from labwright.record.events.repository_events import PartsFound
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.repository import (
+    PartWay,
+    ProposedPart,
     RepositoryCommand,
     RepositoryEdit,
-    RepositoryMutation,
     RepositoryPart,
     UnexaminedPart,
     build_edit,
@@ -234,7 +235,7 @@ async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTra
         budget=0,
         parts=parts,
         rest=tuple(one for name, one in rest.items() if name not in {part.name for part in parts}),
-        floors=(_build_mutation(whole),) if whole is not None else (),
+        floors=(whole,) if whole is not None else (),
         why=made.result.reasons,
     )
 
@@ -296,19 +297,8 @@ def build_part(one: ProposedPart, code: CodeIndex) -> RepositoryPart:
     edits = [edit for way in one.ways for edit in way.edits if edit.path == one.path and edit.old]
     if edits and one.path in code.texts:
         lines = [_find_edited_line(code.texts[one.path], edits[0])]
-    return RepositoryPart(
-        name=one.name,
-        path=one.path,
-        symbol=one.symbol,
-        line=lines[0] if lines else find_key_line(code.texts.get(one.path, ""), one.symbol),
-        why=one.why,
-        prior=one.prior,
-        mutations=tuple(map(_build_mutation, one.ways)),
-    )
-
-
-def _build_mutation(way: PartWay) -> RepositoryMutation:
-    return RepositoryMutation(what=way.what, words=way.words, edits=way.edits)
+    line = lines[0] if lines else find_key_line(code.texts.get(one.path, ""), one.symbol)
+    return RepositoryPart(**dict(one), line=line)
 
 
 def _find_edited_line(text: str, edit: RepositoryEdit) -> int:

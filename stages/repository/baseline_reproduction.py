@@ -224,7 +224,6 @@ class _Preparation:
             env=before.command.env | answer.env,
             metric=answer.metric,
             direction=code.direction if code.metric else answer.direction,
-            scale=code.scale,
             seeded=seeded,
         )
         parse_metric(command.metric)

@@ -8,15 +8,15 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
 from labwright.models.roles.experiment_code import CoderFact
-from labwright.models.roles.repository import FunctionFact, PartWay, ShownFile, SwitchFact
+from labwright.models.roles.repository import FunctionFact, ShownFile, SwitchFact
 from labwright.record.float_compare import parse_whole_number
-from labwright.record.schema.repository import RepositoryCommand, build_edit, format_command_line
+from labwright.record.schema.repository import PartWay, RepositoryCommand, build_edit, format_command_line
 from labwright.sandbox.repository.metric import METRIC_FORMS, parse_metric
 from labwright.sandbox.repository.trace import CallTrace
 from labwright.stages.repository.command_discovery import (
@@ -32,7 +32,6 @@ from labwright.stages.repository.patch_scope import (
     FunctionNode,
     find_script,
     index_code,
-    list_imports,
     list_reached_files,
     rank_path,
     read_last_name,
@@ -46,7 +45,6 @@ MAX_MAP_CHARS, MAX_SHOWN_CHARS, MAX_REQUESTED_CHARS = 14_000, 48_000, 24_000
 """Maximum characters of the map, of the files shown without a request, and of one request."""
 MAX_FILE_CHARS = 12_000
 """Maximum characters of a file that is shown in full."""
-MAX_CALLERS = 3
 EXCERPT_LINES = 40
 """Lines shown around a place."""
 
@@ -117,16 +115,15 @@ def order_by_distance(code: CodeIndex, argv: Sequence[str]) -> list[str]:
 
 
 def format_map(code: CodeIndex, argv: Sequence[str], order: Sequence[str]) -> str:
-    """Format the list of all files, with as many symbols of Python files and their callers as fit.
+    """Format the list of all files, with as many symbols of Python files as fit.
 
     Tests, documents, examples and scripts that the command does not reach have none.
     """
     detailed = {*list_reached_files(code, argv), *(path for path in code.trees if rank_path(path) < 2)}
-    callers = _index_callers(code, detailed)
     texts, lines, left = code.texts, list[str](), MAX_MAP_CHARS
     whole = [path for path in order if path in code.trees]
     for path in whole:
-        symbols = _format_symbols(path, code, callers) if path in detailed else []
+        symbols = _format_symbols(code.trees[path]) if path in detailed else []
         entry = [f"{path} ({texts[path].count(chr(10))} lines)", *symbols]
         size = sum(len(line) + 1 for line in entry)
         lines += entry if size <= left else entry[:1]
@@ -141,45 +138,17 @@ def format_map(code: CodeIndex, argv: Sequence[str], order: Sequence[str]) -> st
     return text if len(text) <= 2 * MAX_MAP_CHARS else text[: 2 * MAX_MAP_CHARS] + "\n(the map is truncated)"
 
 
-def _format_symbols(path: str, code: CodeIndex, callers: Mapping[str, Mapping[str, set[str]]]) -> list[str]:
+def _format_symbols(tree: ast.Module) -> list[str]:
     lines: list[str] = []
-    for node in code.trees[path].body:
+    for node in tree.body:
         if isinstance(node, ast.ClassDef):
             methods = [one.name for one in node.body if isinstance(one, FunctionNode)]
             bases = ", ".join(filter(None, map(read_last_name, node.bases)))
-            lines.append(
-                f"  class {node.name}({bases}): {', '.join(methods)}{_format_callers(node.name, path, callers)}"
-            )
+            lines.append(f"  class {node.name}({bases}): {', '.join(methods)}")
         elif isinstance(node, FunctionNode):
             given = ", ".join(one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs))
-            lines.append(f"  {node.name}({given}){_format_callers(node.name, path, callers)}")
+            lines.append(f"  {node.name}({given})")
     return lines
-
-
-def _format_callers(name: str, path: str, callers: Mapping[str, Mapping[str, set[str]]]) -> str:
-    known = {path, PurePosixPath(path).stem, name, "*"}
-    found = [one.removeprefix(f"{path}:") for one, near in callers.get(name, {}).items() if near & known]
-    more = f" and {len(found) - MAX_CALLERS} more" if len(found) > MAX_CALLERS else ""
-    return f"  <- {', '.join(found[:MAX_CALLERS])}{more}" if found else ""
-
-
-def _index_callers(code: CodeIndex, files: Container[str]) -> dict[str, dict[str, set[str]]]:
-    """Map each name to the places (path:symbol) of some files that call it or pass it as an argument, each with the
-    path of its file and the names that this file imports."""
-    found: dict[str, dict[str, set[str]]] = {}
-    for path, tree in code.trees.items():
-        near = {path, *(part for one in list_imports(tree) for part in one.split("."))}
-        for node in tree.body if path in files else ():
-            place = f"{path}:{node.name}" if isinstance(node, FunctionNode | ast.ClassDef) else path
-            calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
-            named = {
-                read_last_name(value)
-                for one in calls
-                for value in (one.func, *one.args, *(each.value for each in one.keywords))
-            }
-            for name in named - {"", getattr(node, "name", "")}:
-                found.setdefault(name, {})[place] = near
-    return found
 
 
 def _take_fitting(order: Sequence[str], texts: Mapping[str, str], most: int) -> tuple[ShownFile, ...]:
@@ -204,8 +173,7 @@ def list_documents(texts: Mapping[str, str]) -> Iterator[CoderFact]:
 def list_files_fact(code: CodeIndex, command: RepositoryCommand) -> CoderFact:
     """Return the map of a repository: files, what they define, and who calls it."""
     return CoderFact(
-        title="Files, what they define, and after <- the callers",
-        text=format_map(code, command.argv, order_by_distance(code, command.argv)),
+        title="Files and what they define", text=format_map(code, command.argv, order_by_distance(code, command.argv))
     )
 
 

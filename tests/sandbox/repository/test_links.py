@@ -79,8 +79,8 @@ def test_a_checkout_goes_however_its_code_locked_or_nested_it_and_what_it_links_
     assert not place.exists() and (precious / "metrics.json").exists()
 
 
-CALL = '{"in": {"x": %s, "y": ["number"]}, "out": ["number"], "digests": {"x": %s}}'
-FUNCTION = '{"path": "a.py", "name": "f", "line": %s, "calls": 1, "callers": {}, "seen": [%s]}'
+CALL = '{"argument_kinds": {"x": %s, "y": ["number"]}, "return_kind": ["number"], "digests": {"x": %s}}'
+FUNCTION = '{"path": "a.py", "name": "f", "line": %s, "calls": 1, "callers": {}, "recorded_calls": [%s]}'
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from labwright.models.roles.repository import PartWay, ProposedPart, ProposedParts
-from labwright.record.schema.repository import RepositoryCommand, RepositoryEdit
+from labwright.models.roles.repository import ProposedParts
+from labwright.record.schema.repository import PartWay, ProposedPart, RepositoryCommand, RepositoryEdit
 from labwright.stages.repository.authors import find_part_faults, find_preparation_faults
 from labwright.stages.repository.patch_scope import index_code
 from tests.repositories import FILES
