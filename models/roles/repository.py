@@ -198,9 +198,6 @@ class PatchingInputs(AuthorInputs, CoderInputs):
     repository: ShownRepository
     start: str = Field(default="", description="the arm with whose files the scratch copy starts; empty: the baseline")
     made: tuple[ShownArm, ...] = Field(default=(), description="arms of the starting node")
-    changed: tuple[ShownFile, ...] = Field(
-        default=(), description="files that these patches change, in their patched state"
-    )
 
 
 def check_patches(inputs: PatchingInputs, answer: Patches) -> None:

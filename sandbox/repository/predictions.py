@@ -240,9 +240,9 @@ def _detect_class_kind(values: Array, names: Sequence[str], path: str) -> tuple[
     if not is_one and least < 0:
         return "logits", values
     raise SubmissionRefused(
-        f"{path} contains neither probabilities nor unambiguous logits: its smallest value is {least:.4g}, and its rows "
-        f"sum to {sums.min():.4g} to {sums.max():.4g}; write probabilities that sum to 1, or logits with the mean of "
-        "each row subtracted"
+        f"{path} contains neither probabilities nor unambiguous logits: its smallest value is {least:.4g}, and its "
+        f"rows sum to {sums.min():.4g} to {sums.max():.4g}; write probabilities that sum to 1, or logits with the mean "
+        "of each row subtracted"
     )
 
 

@@ -12,7 +12,6 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
 from math import isfinite
 from pathlib import PurePosixPath
 from typing import TypeVar
@@ -45,7 +44,6 @@ from labwright.sandbox.repository.trace import CallTrace
 from labwright.sandbox.settings import SandboxSettings
 from labwright.stages.measuring import TooLate
 from labwright.stages.repository.arm_runs import CommandSetup
-from labwright.stages.repository.command_discovery import find_key_line
 from labwright.stages.repository.patch_scope import (
     CodeIndex,
     find_tampering,
@@ -54,6 +52,7 @@ from labwright.stages.repository.patch_scope import (
     list_imports,
 )
 from labwright.stages.repository.program_facts import (
+    find_key_line,
     find_metric_places,
     list_functions,
     list_method_facts,
@@ -292,18 +291,7 @@ def _explain_unknown_place(place: str, code: CodeIndex) -> str:
 
 
 def build_part(one: ProposedPart, code: CodeIndex) -> RepositoryPart:
-    """Return a part as it is recorded; its line is the first that it edits, otherwise that of its symbol."""
+    """Return a part as it is recorded, with the line of its symbol."""
     lines = [each.node.lineno for each in code.definitions if (each.path, each.symbol) == (one.path, one.symbol)]
-    edits = [edit for way in one.ways for edit in way.edits if edit.path == one.path and edit.old]
-    if edits and one.path in code.texts:
-        lines = [_find_edited_line(code.texts[one.path], edits[0])]
     line = lines[0] if lines else find_key_line(code.texts.get(one.path, ""), one.symbol)
     return RepositoryPart(**dict(one), line=line)
-
-
-def _find_edited_line(text: str, edit: RepositoryEdit) -> int:
-    """Return the number of the first line that an edit changes; `old` may begin with lines that it keeps."""
-    start = text[: max(0, text.find(edit.old))].count("\n") + 1
-    pairs = zip(edit.old.split("\n"), edit.new.split("\n"), strict=False)
-    kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-    return start + min(kept, edit.old.rstrip("\n").count("\n"))

@@ -43,9 +43,8 @@ from labwright.stages.repository.authors import (
     format_machine,
     let_author_work,
 )
-from labwright.stages.repository.command_discovery import find_seed_args
 from labwright.stages.repository.patch_scope import find_script, index_code
-from labwright.stages.repository.program_facts import list_command_facts
+from labwright.stages.repository.program_facts import find_seed_args, list_command_facts
 from labwright.stages.run_context import RunContext, decision_number
 
 BASELINE_SEEDS = (0, 1, 2)

@@ -21,7 +21,6 @@ from labwright.models.roles.repository import (
     Patches,
     PatchingInputs,
     ShownArm,
-    ShownFile,
     ShownRepository,
     check_patches,
 )
@@ -47,7 +46,7 @@ from labwright.stages.prompt_inputs import build_code_inputs
 from labwright.stages.repository.arm_runs import CommandSetup
 from labwright.stages.repository.authors import let_author_work
 from labwright.stages.repository.patch_scope import find_tampering
-from labwright.stages.repository.program_facts import build_context, read_requested
+from labwright.stages.repository.program_facts import build_context
 from labwright.stages.run_context import RunContext, StudiedRepository
 
 METRIC_NAME = re.compile(r"metric|accurac|evaluat|(^|[._])(rmse|mse|auc|f1|r2)$", re.IGNORECASE)
@@ -241,19 +240,12 @@ def _build_inputs(context: RunContext, decided: DecisionMade) -> PatchingInputs:
     if action.parent is not None:
         source, parent = read_source(context.folder.get_source_path(action.parent)), context.state.nodes[action.parent]
         made = {name: parse_arm_code(source, name) for name in list_arms(parent, plan)}
-    changed: tuple[ShownFile, ...] = ()  # what the first patched arm changes, as patched
-    if (arm := next((name for name, one in made.items() if one.patch), None)) is not None:
-        before, tree = of.mirror.read_texts(of.code.tree), of.mirror.apply_patch(of.code.tree, made[arm].patch)
-        after = of.mirror.read_texts(tree)
-        shown, _ = read_requested([path for path, text in after.items() if before.get(path) != text], after)
-        changed = tuple(one.model_copy(update={"path": f"{one.path} (in {arm})"}) for one in shown)
     method = next(arm.name for arm in plan.arms if arm.role == "method")
     repository = show_repository(of, context.state.repository.baseline, metric=plan.primary_metric.name)
     return PatchingInputs(
         **{name: value for name, value in build_code_inputs(context, decided) if name in AuthorInputs.model_fields},
         repository=repository,
         start=method if method in made else "",
-        changed=changed,
         made=tuple(ShownArm(name=name, words=one.words, patch=one.patch) for name, one in made.items()),
     )
 

@@ -10,10 +10,15 @@ from labwright.models.roles.study_plan import PlanningInputs, RepositoryPlanInpu
 from labwright.record.events.repository_events import BaselineChecked
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.repository import CommandSpace, RepositoryCommand, apply_space
-from labwright.stages.repository.command_discovery import find_keys, find_space_faults, list_options, takes_overrides
 from labwright.stages.repository.patch_scope import CodeIndex, index_code
 from labwright.stages.repository.patched_arms import show_repository
-from labwright.stages.repository.program_facts import find_documents
+from labwright.stages.repository.program_facts import (
+    find_documents,
+    find_keys,
+    find_space_faults,
+    list_options,
+    takes_overrides,
+)
 from labwright.stages.run_context import StudiedRepository
 
 

@@ -943,7 +943,6 @@ ARMS = PatchingInputs(
     start="method",
     repository=SHOWN_REPOSITORY,
     made=(ShownArm(name="plain"), ShownArm(name="method", words=("--bend",), patch="--- a/train.py\n+++ b/train.py\n")),
-    changed=(SHOWN_FILE.model_copy(update={"path": "train.py (in method)"}),),
 )
 INPUTS["repository_plan"] = RepositoryPlanInputs(
     idea=IDEA,

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from labwright.models.offline.edits import find_function, return_argument, return_zeros
 from labwright.record.schema.repository import build_edit
 from labwright.sandbox.repository.git_mirror import apply_edit
-from labwright.stages.repository.command_discovery import (
+from labwright.stages.repository.patch_scope import index_code
+from labwright.stages.repository.program_facts import (
     find_keys,
     find_missing_script,
     find_options,
     find_seed_args,
     find_unknown_args,
 )
-from labwright.stages.repository.patch_scope import index_code
 from tests.repositories import FILES
 
 HYDRA = {
