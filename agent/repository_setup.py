@@ -47,22 +47,22 @@ MAX_LOCATIONS = 4
 def check_code(settings: Settings, kind: StudyKind = "paper") -> None:
     """Refuse settings with which the repository cannot be run. Raises `UsageError`."""
     code = settings.code
-    if kind != "paper":
-        _check_repository_study(settings)
-        return
     if code.repository is None:
         if code.command or code.metric or code.predictions or code.truth:
             raise UsageError("--command, --metric, --predictions and --truth require --code")
         return
-    _check_predictions(settings)
-    if not code.command or not (code.metric or code.predictions):
-        raise UsageError(
-            f"--code needs {'--metric' if code.command else '--command'}: the command, with "
-            "{seed} in place of the seed, and where its result is"
-        )
+    if kind == "paper":
+        _check_predictions(settings)
+        if not code.command or not (code.metric or code.predictions):
+            raise UsageError(
+                f"--code needs {'--metric' if code.command else '--command'}: the command, with "
+                "{seed} in place of the seed, and where its result is"
+            )
+        parse_hidden_output(settings)
+    elif code.truth is not None:
+        check_truth(code.truth, code.repository, list(code.mounts.values()))
     if code.metric:
         parse_metric(code.metric)
-    parse_hidden_output(settings)
     if code.expect:
         parse_expected(code.expect)
     _check_command(code)
@@ -100,19 +100,6 @@ def parse_hidden_output(settings: Settings) -> OutputRedactor:
         return OutputRedactor.from_metric(settings.code.test_metric, settings.code.hide)
     except re.error as error:
         raise UsageError(f"--hide: invalid regular expression {error.pattern!r}: {error}") from None
-
-
-def _check_repository_study(settings: Settings) -> None:
-    """Refuse an ablation or a question whose code cannot be imported or read. Raises `UsageError`."""
-    code = settings.code
-    assert code.repository is not None
-    if code.metric:
-        parse_metric(code.metric)
-    if code.expect:
-        parse_expected(code.expect)
-    if code.truth is not None:
-        check_truth(code.truth, code.repository, list(code.mounts.values()))
-    _check_command(code)
 
 
 def _check_command(code: CodeSettings) -> None:
