@@ -165,7 +165,7 @@ def find_file(location: str, folder: Path, since: float | None) -> str:
     """
     files = list_oldest_first(folder, location)
     if not files:
-        raise MetricNotFound(f"no such file: {location} (a file from before the run does not count)")
+        raise MetricNotFound(f"no such file: {location} (one that is older than the run does not count)")
     changed, newest = files[-1]
     if since is not None and changed < since:
         raise MetricNotFound(f"{newest} is older than the run")

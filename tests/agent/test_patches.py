@@ -253,7 +253,7 @@ def test_a_method_is_written_as_a_patch(
     ]
     assert len(seeds) == len(set(seeds))  # the baseline is the same in all nodes: each seed runs once
 
-    assert "worth(seed)  <- train.py" in author.asked["draft"].repository.map
+    assert "  worth(seed)" in author.asked["draft"].repository.map
     read, measured, baseline = author.results["draft"]
     assert "def worth(seed)" in read
     assert "changes a line that writes the result" in measured
