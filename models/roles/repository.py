@@ -17,8 +17,7 @@ from labwright.models.roles.experiment_code import (
 from labwright.models.roles.role import Role
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.idea import ExperimentDesign, ResearchQuestion
-from labwright.record.schema.repository import MetricDirection, PartWay, ProposedPart, Word
-from labwright.record.source_tree import SourceEdit, WholeFile
+from labwright.record.schema.repository import MetricDirection, PartWay, ProposedPart, RepositoryEdit, Word
 
 
 class ShownFile(FrozenModel):
@@ -158,8 +157,7 @@ class ArmPatch(FrozenModel):
         default="", description=("the arm whose files it changes; empty: each arm's own files, as in the starting node")
     )
     scratch: bool = Field(
-        default=False,
-        description="whether its files are those of the scratch copy as it is now; then give no edits and no files",
+        default=False, description="whether its files are those of the scratch copy as it is now; then give no edits"
     )
     words: tuple[Word, ...] | None = Field(
         default=None,
@@ -168,8 +166,10 @@ class ArmPatch(FrozenModel):
             "arguments for the command of these arms that replace those of the data plan; null: keep the plan's"
         ),
     )
-    edits: tuple[SourceEdit, ...] = Field(default=(), description="changes of existing files")
-    files: tuple[WholeFile, ...] = Field(default=(), description="whole files: new or rewritten ones")
+    edits: tuple[RepositoryEdit, ...] = Field(
+        default=(),
+        description="`old`, text that occurs exactly once, and `new` in its place; without `old`: a new file",
+    )
 
 
 class Patches(HandIn):

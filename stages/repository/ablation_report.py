@@ -95,17 +95,14 @@ def exceeds_sum(singles: Iterable[float], joint: float, *, sigma: float) -> bool
     return joint > MIN_TWIN_ERRORS * sigma and joint - sum(singles) > MIN_TWIN_ERRORS * sigma
 
 
-def explain_no_floor(direction: MetricDirection, baseline: float | None, value: float | None) -> str:
-    """Return why the value of a run without the whole model or training is no floor; empty if it is one.
+def is_floor(direction: MetricDirection, baseline: float | None, value: float | None) -> bool:
+    """Return whether the value of a run without the whole model or training is a floor: worse than the baseline.
 
     Equal digits mean that nothing was removed; a better value, that something else was.
     """
     if baseline is None or value is None:
-        return "it has no value"
-    if value == baseline:
-        return NO_OPTIMIZER
-    is_worse = value < baseline if direction == "max" else value > baseline
-    return "" if is_worse else "it is better than the baseline"
+        return False
+    return value < baseline if direction == "max" else value > baseline
 
 
 def is_at_floor(effect: float, gap: float) -> bool:

@@ -50,9 +50,9 @@ from labwright.stages.repository.ablation_report import (
     classify_patch_run,
     compute_effect,
     exceeds_sum,
-    explain_no_floor,
     is_at_floor,
     is_coarse_metric,
+    is_floor,
 )
 from labwright.stages.repository.arm_runs import ArmRuns, CommandSetup, RepositoryArm, gather_all, name_arm, read_value
 from labwright.stages.repository.authors import format_limits, propose_parts
@@ -262,20 +262,16 @@ class RepositoryAblation:
                 name = "the whole model"
                 arm = self._build_search_arm(name_arm([name], number), name, floor.what, tree, floor.words)
                 value = read_value(await self._run(arm, self.seeds[0]), arm.metric)
-                if not self._explain_no_floor(value):
+                if is_floor(self.setup.command.direction, self._first_baseline, value):
                     return value
         name, command = WHOLE_TRAINING, self.setup.command
         command = command.model_copy(update={"env": command.env | build_no_training_variables()})
         setup = replace(self.setup, command=command)
         arm = self._build_search_arm(name_arm([name]), name, "no optimizer steps", setup=setup)
         value = read_value(await self._run(arm, self.seeds[0]), arm.metric)
-        why = self._explain_no_floor(value)
-        if why == NO_OPTIMIZER:
-            self._record_gate(name, 0, arm, "no effect", why)
-        return None if why else value
-
-    def _explain_no_floor(self, value: float | None) -> str:
-        return explain_no_floor(self.setup.command.direction, self._first_baseline, value)
+        if value is not None and value == self._first_baseline:
+            self._record_gate(name, 0, arm, "no effect", NO_OPTIMIZER)
+        return value if is_floor(self.setup.command.direction, self._first_baseline, value) else None
 
     async def _changes_scored_data(self, one: _PartState) -> bool:
         """Return whether a component whose removal improves the result far too much produces the scoring targets: in a

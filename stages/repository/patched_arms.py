@@ -31,15 +31,9 @@ from labwright.record.run_folder import read_source
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.repository import format_command_line
-from labwright.record.source_tree import (
-    ArmCode,
-    RepositoryProgram,
-    SourceTreeError,
-    build_program,
-    parse_arm_code,
-    replace_text,
-)
+from labwright.record.source_tree import ArmCode, RepositoryProgram, SourceTreeError, build_program, parse_arm_code
 from labwright.sandbox.job import RepositoryError
+from labwright.sandbox.repository.git_mirror import apply_edit
 from labwright.sandbox.repository.metric import parse_metric
 from labwright.stages.nodes.node_cells import list_arms
 from labwright.stages.prompt_inputs import build_code_inputs
@@ -180,20 +174,15 @@ class PatchBuilder:
         tree = scratch if patch.scratch else self._build_tree(start)
         texts, after = mirror.read_texts(tree), dict[str, str]()
         if patch.scratch:
-            if patch.files or patch.edits:
-                raise SourceTreeError("patches: with `scratch`, give no edits and no files")
+            if patch.edits:
+                raise SourceTreeError("patches: with `scratch`, give no edits")
             base = mirror.read_texts(self.code.tree)
             for path, text in texts.items():
                 if base.get(path) != text:
                     self._check_file(path, text)
-        for file in patch.files:
-            after[_check_inside(file.path)] = file.text
-        for path in dict.fromkeys(edit.path for edit in patch.edits):
-            if path in after:
-                raise SourceTreeError(f"{path} is both given in full and edited: use one of the two")
-            if path not in texts:
-                raise SourceTreeError(f"edits: there is no text file {path}; put a new file into `files`")
-            after[path] = replace_text(texts[path], [edit for edit in patch.edits if edit.path == path], path)
+        for edit in patch.edits:
+            path = _check_inside(edit.path)
+            after[path] = apply_edit(after.get(path, texts.get(path)), edit)
         for path, text in after.items():
             self._check_file(path, text)
         made = mirror.replace_files(tree, after) if after else tree
@@ -292,5 +281,5 @@ def _check_inside(path: str) -> str:
     """Return the path of a new file. Raises `SourceTreeError` if it is not a path inside the repository."""
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or "\\" in path or ".." in parts or ".git" in parts or path.endswith("/"):
-        raise SourceTreeError(f"files: {path!r} is not a path of a file in the repository")
+        raise SourceTreeError(f"edits: {path!r} is not a path of a file in the repository")
     return path

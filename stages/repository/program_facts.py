@@ -8,7 +8,6 @@ part.
 from __future__ import annotations
 
 import ast
-import json
 import posixpath
 import re
 from collections import Counter
@@ -244,10 +243,7 @@ def _parse_mapping(text: str) -> dict[str, Any]:
     try:
         content = load_untrusted_yaml(text)
     except (yaml.YAMLError, ValueError, RecursionError):
-        try:
-            content = json.loads(text)
-        except (ValueError, RecursionError):
-            return {}
+        return {}
     return cast("dict[str, Any]", content) if isinstance(content, dict) else {}
 
 
@@ -438,8 +434,8 @@ MAX_MAP_CHARS, MAX_SHOWN_CHARS, MAX_REQUESTED_CHARS = 14_000, 48_000, 24_000
 """Maximum characters of the map, of the files shown without a request, and of one request."""
 MAX_FILE_CHARS = 12_000
 """Maximum characters of a file that is shown in full."""
-EXCERPT_LINES = 40
-"""Lines shown around a place."""
+EXCERPT_LINES = 160
+"""Lines shown before and after a place of a long file."""
 
 
 @dataclass(frozen=True)
@@ -472,25 +468,17 @@ def read_requested(wants: Sequence[str], texts: Mapping[str, str]) -> tuple[tupl
         lines = [one.node.lineno for one in code.definitions if one.path == path and place in (one.symbol, one.name)]
         named = parse_whole_number(place)
         line = named if named is not None else lines[0] if lines else 1
-        one = (
-            ShownFile(path=path, text=texts[path])
-            if len(texts[path]) <= MAX_FILE_CHARS and named is None
-            else excerpt_around(path, line, texts, lines=4 * EXCERPT_LINES)
-        )
+        text, first = texts[path], 1
+        if len(text) > MAX_FILE_CHARS or named is not None:
+            first = max(1, line - EXCERPT_LINES)
+            text = "".join(text.splitlines(keepends=True)[first - 1 : line + EXCERPT_LINES])
+        one = ShownFile(path=path, text=text, first=first, whole=text == texts[path])
         if len(one.text) > left:
             missed.append(f"{want} is left out because the request is too large: ask for it again")
             continue
         left -= len(one.text)
         found.append(one)
     return tuple(found), tuple(missed)
-
-
-def excerpt_around(path: str, line: int, texts: Mapping[str, str], *, lines: int = EXCERPT_LINES) -> ShownFile:
-    """Return the lines of a file around one line."""
-    every = texts.get(path, "").splitlines(keepends=True)
-    first = max(0, line - 1 - lines)
-    shown = every[first : line + lines]
-    return ShownFile(path=path, text="".join(shown), first=first + 1, whole=len(shown) == len(every))
 
 
 def find_documents(texts: Mapping[str, str]) -> list[str]:
