@@ -246,7 +246,7 @@ class CodeSettings(FrozenModel):
     command: str = Field(
         default="",
         description="command to run, with {seed} for the seed, {out} for an output folder, {device} for cpu or cuda, "
-        "and {overrides} for the options of an arm; ablate finds it if it is not given",
+        "and {overrides} for the options of an arm; a model finds it for ablate if it is not given",
     )
     metric: str = Field(
         default="",
