@@ -34,10 +34,10 @@ from labwright.sandbox.repository.git_mirror import GitMirror, open_mirror
 from labwright.sandbox.repository.metric import PREDICTIONS_KIND, parse_metric
 from labwright.sandbox.repository.predictions import check_truth
 from labwright.stages.repository import ablation_report
+from labwright.stages.repository.paper_study import find_repository_faults
 from labwright.stages.repository.patch_scope import index_code
 from labwright.stages.repository.program_facts import find_lines, find_metric_lines, find_missing_script
 from labwright.stages.repository.question import build_answer_files
-from labwright.stages.repository.study_planning import find_repository_faults
 from labwright.stages.run_context import StudiedRepository
 
 MAX_LOCATIONS = 4

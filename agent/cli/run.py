@@ -46,8 +46,7 @@ from labwright.sandbox.packages import restore_packages
 from labwright.sandbox.scorers import copy_frozen_scorers
 from labwright.stages.data_planning import find_unmet_needs
 from labwright.stages.ideation.idea_checks import is_text_path
-from labwright.stages.repository.patched_arms import build_search_settings
-from labwright.stages.repository.study_planning import add_tuning_reasons
+from labwright.stages.repository.paper_study import add_tuning_reasons, build_search_settings
 
 DEMO_FOLDER = Path(str(files("labwright"))) / "demo"
 """Idea, settings and bibliography of `scientist demo`, which are also among the examples."""

@@ -46,8 +46,8 @@ from labwright.search.policy import NODE_KIND_BY_STAGE
 from labwright.search.scheduler import list_all_results
 from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
 from labwright.stages.prompt_inputs import build_node_brief
+from labwright.stages.repository.paper_study import NothingLeftError, has_only_word_arms, write_patched_program
 from labwright.stages.repository.patch_scope import index_code, list_reached_files
-from labwright.stages.repository.patched_arms import NothingLeftError, has_only_word_arms, write_patched_program
 from labwright.stages.run_context import RunContext
 
 PLOT_SCRIPT_PATH = Path(__file__).parent / "repository_plots.txt"
