@@ -111,8 +111,20 @@ def build_environment(
     if python or not missing:
         return environment
     words = [f"{name}=={version}" for name, version in (installed_before or {}).items()]
-    words = words or [str(one) for one in missing if not one.url]
+    words = words or _merge_requirements(missing)
     return add_packages(environment, words, settings) if words else environment
+
+
+def _merge_requirements(wanted: Iterable[Requirement]) -> list[str]:
+    """Return one requirement per package from an index, combining those on several lines."""
+    found: dict[str, Requirement] = {}
+    for requirement in wanted:
+        if not requirement.url:
+            known = found.setdefault(canonicalize_name(requirement.name), requirement)
+            known.specifier &= requirement.specifier
+            known.extras |= requirement.extras
+            known.marker = None  # it holds here
+    return list(map(str, found.values()))
 
 
 def add_packages(
