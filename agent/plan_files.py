@@ -34,8 +34,8 @@ from labwright.sandbox.repository.metric import MetricError, parse_metric
 from labwright.sandbox.scorers import parse_scorers
 from labwright.stages.data_planning import read_plan_choices
 from labwright.stages.difference_tables import find_range_faults
-from labwright.stages.repository.command_discovery import complete_hyperparameter, find_space_faults
 from labwright.stages.repository.patch_scope import CodeIndex, index_code
+from labwright.stages.repository.program_facts import complete_hyperparameter, find_space_faults
 
 MAX_PLAN_BYTES = 200_000
 

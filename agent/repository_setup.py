@@ -29,16 +29,15 @@ from labwright.record.source_tree import (
 from labwright.sandbox.isolation.bubblewrap import KernelConfig, determine_isolation
 from labwright.sandbox.repository.command import OutputRedactor, check_command_environment
 from labwright.sandbox.repository.command_cells import StudyRepository
-from labwright.sandbox.repository.environment import build_environment
+from labwright.sandbox.repository.environment import CodeSettings, build_environment
 from labwright.sandbox.repository.git_mirror import GitMirror, open_mirror
 from labwright.sandbox.repository.metric import PREDICTIONS_KIND, parse_metric
 from labwright.sandbox.repository.predictions import check_truth
 from labwright.stages.repository import ablation_report
-from labwright.stages.repository.command_discovery import find_missing_script
+from labwright.stages.repository.paper_study import find_repository_faults
 from labwright.stages.repository.patch_scope import index_code
-from labwright.stages.repository.program_facts import find_lines, find_metric_lines
+from labwright.stages.repository.program_facts import find_lines, find_metric_lines, find_missing_script
 from labwright.stages.repository.question import build_answer_files
-from labwright.stages.repository.study_planning import find_repository_faults
 from labwright.stages.run_context import StudiedRepository
 
 MAX_LOCATIONS = 4
@@ -48,29 +47,25 @@ MAX_LOCATIONS = 4
 def check_code(settings: Settings, kind: StudyKind = "paper") -> None:
     """Refuse settings with which the repository cannot be run. Raises `UsageError`."""
     code = settings.code
-    if kind != "paper":
-        _check_repository_study(settings)
-        return
     if code.repository is None:
         if code.command or code.metric or code.predictions or code.truth:
             raise UsageError("--command, --metric, --predictions and --truth require --code")
         return
-    _check_predictions(settings)
-    if not code.command or not (code.metric or code.predictions):
-        raise UsageError(
-            f"--code needs {'--metric' if code.command else '--command'}: the command, with "
-            "{seed} in place of the seed, and where its result is"
-        )
-    words = _split_command("--command", code.command)
-    if any(OVERRIDES_PLACEHOLDER in word and word != OVERRIDES_PLACEHOLDER for word in words):
-        raise UsageError(f"{OVERRIDES_PLACEHOLDER} must be a separate argument in --command")
+    if kind == "paper":
+        _check_predictions(settings)
+        if not code.command or not (code.metric or code.predictions):
+            raise UsageError(
+                f"--code needs {'--metric' if code.command else '--command'}: the command, with "
+                "{seed} in place of the seed, and where its result is"
+            )
+        parse_hidden_output(settings)
+    elif code.truth is not None:
+        check_truth(code.truth, code.repository, list(code.mounts.values()))
     if code.metric:
         parse_metric(code.metric)
-    parse_hidden_output(settings)
     if code.expect:
         parse_expected(code.expect)
-    if lacking := find_missing_script(words, GitMirror.read_working_texts(code.repository, dirty=code.dirty)):
-        raise UsageError(f"--command {code.command!r}: {lacking} is not in {code.repository}")
+    _check_command(code)
 
 
 def check_repository_plan(plan: DataPlan, settings: Settings) -> None:
@@ -107,32 +102,19 @@ def parse_hidden_output(settings: Settings) -> OutputRedactor:
         raise UsageError(f"--hide: invalid regular expression {error.pattern!r}: {error}") from None
 
 
-def _check_repository_study(settings: Settings) -> None:
-    """Refuse an ablation or a question whose code cannot be imported or read. Raises `UsageError`."""
-    code = settings.code
-    assert code.repository is not None
-    if code.metric:
-        parse_metric(code.metric)
-    if code.expect:
-        parse_expected(code.expect)
-    if code.truth is not None:
-        check_truth(code.truth, code.repository, list(code.mounts.values()))
-    texts = GitMirror.read_working_texts(code.repository, dirty=code.dirty)
-    _split_command("--resume-command", code.resume)
-    for flag, command in (("--command", code.command), ("--proxy", settings.ablation.proxy)):
-        words = _split_command(flag, command)
-        if words and (lacking := find_missing_script(words, texts)):
-            there = ", ".join(sorted(path for path in texts if path.endswith(".py"))[:8])
-            raise UsageError(
-                f"{flag} {command!r}: there is no {lacking} in the repository; it contains {there or 'no Python file'}"
-            )
-
-
-def _split_command(flag: str, command: str) -> list[str]:
+def _check_command(code: CodeSettings) -> None:
+    """Refuse a command that is no command line, or whose script the repository lacks."""
     try:
-        return shlex.split(command)
+        words = shlex.split(code.command)
     except ValueError as error:
-        raise UsageError(f"{flag} {command!r} is not a valid command line ({error})") from None
+        raise UsageError(f"--command {code.command!r} is not a valid command line ({error})") from None
+    if any(OVERRIDES_PLACEHOLDER in word and word != OVERRIDES_PLACEHOLDER for word in words):
+        raise UsageError(f"{OVERRIDES_PLACEHOLDER} must be a separate argument in --command")
+    assert code.repository is not None
+    texts = GitMirror.read_working_texts(code.repository, dirty=code.dirty)
+    if words and (lacking := find_missing_script(words, texts)):
+        there = ", ".join(sorted(path for path in texts if path.endswith(".py"))[:8]) or "no Python file"
+        raise UsageError(f"--command {code.command!r}: there is no {lacking} in the repository; it contains {there}")
 
 
 def _check_predictions(settings: Settings) -> None:
@@ -197,9 +179,7 @@ def open_repository(settings: Settings, folder: RunFolder, state: RunState | Non
         environment.command_environment,
         KernelConfig(settings.sandbox, determine_isolation(settings.sandbox), folder.cache),
     )
-    return StudyRepository(
-        mirror, environment, parse_hidden_output(settings), tuple(shlex.split(code.resume)), settings.sandbox.device
-    )
+    return StudyRepository(mirror, environment, parse_hidden_output(settings), settings.sandbox.device)
 
 
 def build_report_files(state: RunState, folder: RunFolder) -> dict[str, str]:

@@ -415,7 +415,9 @@ _Layer = tuple[str, Mapping[str, Any], Path]
 """Description of the source, the settings, and the folder that their relative paths refer to."""
 
 
-_RETIRED_KEYS = frozenset({"sandbox.pool", "literature.cache", "literature.cache_days"})
+_RETIRED_KEYS = frozenset(
+    {"sandbox.pool", "literature.cache", "literature.cache_days", "code.scale", "code.resume", "ablation.proxy"}
+)
 """Settings of earlier versions, which recorded runs may have."""
 
 

@@ -15,7 +15,7 @@ from labwright.record.schema.nodes import KIND_NAMES, describe_limit_change, for
 from labwright.record.schema.repository import format_command_line
 from labwright.record.table import format_quantity
 
-_COMMAND_SOURCES = {"person": "given by you", "repository": "found in the repository", "model": "chosen by the model"}
+_COMMAND_SOURCES = {"person": "given by you", "model": "chosen by the model"}
 _STATUS_TEXT = {"good": "ok", "buggy": "failed"}
 
 
@@ -254,18 +254,13 @@ _DESCRIPTIONS: Final[Mapping[type, Callable[[Any, RunState], str | None]]] = {
         f"command ({_COMMAND_SOURCES[e.by]}): {shorten(format_command_line(e.command.argv), 160)}"
         + _add(" (", e.why, 200, ")")
     ),
-    repository_events.RepairTried: lambda e, _: (
-        f"{'fixed' if e.kept else 'fix failed'}: {shorten(e.repair.reason, 160)}{_add('; then ', e.then, 120)}"
-    ),
+    repository_events.RepairMade: lambda e, _: f"fixed: {shorten(e.repair.reason, 160)}",
     repository_events.BaselineChecked: _describe_baseline,
     repository_events.PartsFound: lambda e, _: (
         f"{format_quantity(len(e.parts), 'part')} found, {format_quantity(len(e.rest), 'candidate')} excluded; at most "
         f"{format_quantity(e.budget, 'run')}"
     ),
     repository_events.MutationTried: lambda e, _: f"{shorten(e.part, 80)}: {e.gate}{_add(' (', e.why, 120, ')')}",
-    repository_events.FreshSeedsGiven: lambda e, _: (
-        f"{shorten(e.part, 80)}: {format_quantity(e.seeds, 'fresh seed')} ({e.why})"
-    ),
     repository_events.QuestionDesigned: lambda e, _: (
         f"designed: {', '.join(one.name for one in e.design.arms)}; {format_quantity(e.design.seeds, 'seed')}; "
         f"{shorten(e.design.hypothesis, 160)}"

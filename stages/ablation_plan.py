@@ -28,7 +28,7 @@ from labwright.stages.prompt_inputs import (
     list_unreported_stages,
     list_visible_summaries,
 )
-from labwright.stages.repository.patched_arms import show_studied_repository
+from labwright.stages.repository.paper_study import show_studied_repository
 from labwright.stages.run_context import RunContext, ask_until_sound
 from labwright.stages.settings import MAX_ABLATION_PLAN_CALLS
 

@@ -84,8 +84,12 @@ from labwright.stages.protocol_review import (
     read_prior_work,
     review_plan,
 )
-from labwright.stages.repository.patched_arms import build_search_settings, has_only_word_arms, show_repository
-from labwright.stages.repository.study_planning import RepositoryPlanning
+from labwright.stages.repository.paper_study import (
+    RepositoryPlanning,
+    build_search_settings,
+    has_only_word_arms,
+    show_repository,
+)
 from labwright.stages.run_context import RunContext, run_once, wait_at_gate
 from labwright.stages.settings import MAX_AMEND_CALLS, MAX_PLAN_CALLS
 

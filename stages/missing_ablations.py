@@ -38,7 +38,7 @@ from labwright.stages.evidence.scoring import score_selected_nodes
 from labwright.stages.paper.paper_context import build_paper_claims
 from labwright.stages.paper.reflection import revise
 from labwright.stages.paper.typesetting import assess_new_draft, select_best
-from labwright.stages.repository.patched_arms import show_studied_repository
+from labwright.stages.repository.paper_study import show_studied_repository
 from labwright.stages.run_context import RunContext, ask_until_sound, decision_number, record_time_limit
 from labwright.stages.settings import MAX_ABLATION_PLAN_CALLS, MAX_REVISION_ROUNDS
 from labwright.stages.stage_runner import StageRunner

@@ -93,7 +93,6 @@ class Run(
     task: Path | None = Option(
         None, help="With --code, instead of --idea: a question file (.md, .toml) answered by a single experiment."
     )
-    paper: bool = Option(False, "--paper", help="With --task: run a full study of the question and write a paper.")
     idea_idx: int | None = Option(None, help="Index of the idea in a list, starting at 0.")
     config: ConfigOption = None
     runs: Path = Option(Path("runs"), help="Folder in which the run's folder is created.")

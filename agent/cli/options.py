@@ -60,7 +60,6 @@ SETTING_OPTIONS = {
     "command": SettingOption("code.command", "CMD"),
     "metric": SettingOption("code.metric", "SPEC"),
     "direction": SettingOption("code.direction", "max|min"),
-    "metric_scale": SettingOption("code.scale", "X", NUMBER),
     "test_metric": SettingOption("code.test_metric", "SPEC"),
     "predictions": SettingOption("code.predictions", "FILE[:COLUMN]"),
     "truth": SettingOption("code.truth", "FILE"),
@@ -70,12 +69,10 @@ SETTING_OPTIONS = {
     "python": SettingOption("code.python", "PATH"),
     "mount": SettingOption("code.mounts", "NAME=PATH", REPEATED),
     "env": SettingOption("code.env", "NAME=VALUE", REPEATED),
-    "resume_command": SettingOption("code.resume", "CMD"),
     "dirty": SettingOption("code.dirty", kind=SWITCH),
     "top": SettingOption("ablation.top", "N", COUNT),
     "budget_runs": SettingOption("ablation.budget_runs", "N", COUNT),
     "timeout": SettingOption("sandbox.timeout", "90s"),
-    "proxy": SettingOption("ablation.proxy", "CMD"),
     "reproduce_only": SettingOption("ablation.reproduce_only", kind=SWITCH),
     "accept_baseline": SettingOption("ablation.accept_baseline", kind=SWITCH),
 }
@@ -83,10 +80,8 @@ SETTING_OPTIONS = {
 BUDGET_SETTINGS = ("time_limit", "budget_usd", "budget_tokens", "gpu_hours")
 MODEL_SETTINGS = ("model", "base_url", "assignments")
 RUN_SETTINGS = (*MODEL_SETTINGS, "effort", "workers", "gpus", "ray", *BUDGET_SETTINGS)
-ABLATION_SETTINGS = ("metric_scale", "timeout", "top", "budget_runs", "proxy", "reproduce_only", "accept_baseline")
-REPOSITORY_SETTINGS = tuple(
-    "command metric direction predictions truth expect python mount env resume_command dirty".split()
-)
+ABLATION_SETTINGS = ("timeout", "top", "budget_runs", "reproduce_only", "accept_baseline")
+REPOSITORY_SETTINGS = tuple("command metric direction predictions truth expect python mount env dirty".split())
 CODE_SETTINGS = ("code", *REPOSITORY_SETTINGS, "test_metric", "hide", "frozen")
 
 

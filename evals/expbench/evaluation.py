@@ -31,7 +31,7 @@ from labwright.evals.expbench.result_files import (
     list_measured,
 )
 from labwright.evals.expbench.scores import ItemCounts, JudgedAnswer
-from labwright.evals.expbench.violations import InvalidTask, copy_masked, decide, find_facts
+from labwright.evals.expbench.violations import InvalidTask, copy_masked, decide, find_facts, import_commit
 from labwright.record.run_folder import write_file
 from labwright.record.schema import FrozenModel
 from labwright.sandbox.job import SandboxError
@@ -192,7 +192,7 @@ class Evaluation:
 
     def _read_originals(self, task: ExpTask) -> str:
         """Read the masked files, for the judge only."""
-        tree = self.mirror.import_commit(self.repository, task.commit)
+        tree = import_commit(self.mirror, self.repository, task.commit)
         texts = self.mirror.read_texts(tree)
         return "\n\n".join(f"{name}:\n{texts[name]}" for name in task.masked if name in texts)[:30_000]
 

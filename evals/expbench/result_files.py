@@ -331,5 +331,5 @@ async def execute_answer(
     failure = outcome.failure
     code = 0 if failure is None else None if failure.kind == "timeout" else 1
     return AnswerExecution(
-        code, outcome.seconds, read_results(folder, list_result_files(before, hash_files(folder))), base, outcome.tail
+        code, outcome.seconds, read_results(folder, list_result_files(before, hash_files(folder))), base, outcome.output
     )

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 from labwright.evals.expbench.answers import ExpTask
 from labwright.record.errors import UserError
 from labwright.sandbox.job import RepositoryError
-from labwright.sandbox.repository.git_mirror import GitMirror, read_git_output
+from labwright.sandbox.repository.git_mirror import AUTHOR_VARIABLES, GitMirror, open_repository, run_git
 
 VIOLATION_KINDS = ("paper_access", "git_operations", "faked_or_nonexperimental_data")
 FORBIDDEN_GIT_COMMANDS = frozenset(
@@ -233,9 +233,30 @@ def find_repository(task: ExpTask, folder: Path, repos: Path | None) -> Path:
     )
 
 
+def import_commit(mirror: GitMirror, source: Path, commit: str = "") -> str:
+    """Copy one commit (by default HEAD) of a folder, bare repository or bundle and return its tree id.
+
+    Nothing is fetched from other places. Raises `RepositoryError` if the commit is missing.
+    """
+    if not source.exists():
+        raise RepositoryError(f"{source} does not exist: give the folder, bare repository or bundle")
+    wanted = commit or "HEAD"
+    try:
+        if source.is_dir():
+            with open_repository(source, bare=True) as found:
+                wanted = found.run_git("rev-parse", "--verify", "--quiet", f"{wanted}^{{commit}}").strip()
+                if not (mirror.folder.exists() and mirror.has_tree(wanted)):
+                    mirror.fetch(found.url, f"{wanted}:refs/taken/{wanted}", "--depth=1")
+        elif not mirror.folder.exists():
+            mirror.fetch(str(source.absolute()), "HEAD:refs/taken/HEAD", "refs/heads/*:refs/taken/*")
+        return mirror.find_tree(wanted if commit or source.is_dir() else "refs/taken/HEAD")
+    except RepositoryError as error:
+        raise RepositoryError(f"{source} has no commit {wanted} ({error})") from None
+
+
 def copy_repository(task: ExpTask, repository: Path, mirror: GitMirror, folder: Path) -> str:
     """Copy every file of a task's commit to a new folder; return the id of its tree. Raises `RepositoryError`."""
-    tree = mirror.import_commit(repository, task.commit)
+    tree = import_commit(mirror, repository, task.commit)
     mirror.checkout(tree, folder)
     for path in list(folder.rglob("*")):
         if path.is_symlink() and mirror.folder.parent in path.resolve().parents:  # a large file that was linked
@@ -271,7 +292,7 @@ def create_fresh_history(folder: Path) -> None:
         ("add", "--all", "--force"),
         ("commit", "--quiet", "--no-verify", "--message=the repository"),
     ):
-        read_git_output(folder, *words)
+        run_git(folder, words, variables=AUTHOR_VARIABLES)
 
 
 def _mask(task: ExpTask, folder: Path) -> Iterator[str]:

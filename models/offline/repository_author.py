@@ -22,10 +22,10 @@ from typing import Any
 from labwright.models.conversation import Conversation, ToolCall, ToolExchange
 from labwright.models.errors import CatalogueError
 from labwright.models.roles.experiment_code import CoderInputs
-from labwright.models.roles.repository import FunctionFact, PartsInputs, PartWay, ProposedPart, ProposedParts
+from labwright.models.roles.repository import FunctionFact, PartsInputs, ProposedParts
 from labwright.record.events.run_events import HAND_IN
 from labwright.record.python_syntax import parse_plain
-from labwright.record.schema.repository import build_edit
+from labwright.record.schema.repository import PartWay, ProposedPart, build_edit
 
 _KEPT_CALLS = 6
 """Calls that are not used to read files: hand-ins, the last of which may be refused."""

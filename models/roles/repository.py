@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -17,10 +17,7 @@ from labwright.models.roles.experiment_code import (
 from labwright.models.roles.role import Role
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.idea import ExperimentDesign, ResearchQuestion
-from labwright.record.schema.repository import MetricDirection, RepositoryEdit
-from labwright.record.source_tree import SourceEdit, WholeFile
-
-Word = Annotated[str, Field(min_length=1, max_length=500)]
+from labwright.record.schema.repository import MetricDirection, PartWay, ProposedPart, RepositoryEdit, Word
 
 
 class ShownFile(FrozenModel):
@@ -62,25 +59,6 @@ class PreparedCommand(HandIn):
 
 class PrepareInputs(CoderInputs):
     task: AuthorTask = "prepare"
-
-
-class PartWay(FrozenModel):
-    """One way to take a part out: words added to the command, edits of files, or both."""
-
-    what: str = Field(min_length=1, max_length=200, description="in words: `--no-gust`, `ln_1 is the identity`")
-    words: tuple[Word, ...] = Field(default=(), max_length=20)
-    edits: tuple[RepositoryEdit, ...] = Field(default=(), max_length=12)
-
-
-class ProposedPart(FrozenModel):
-    """A part of the method that can be taken out."""
-
-    name: str = Field(min_length=1, max_length=60, description="short, unique, as the code calls it")
-    path: str = Field(description="file in which it is")
-    symbol: str = Field(description="function, class, Class.method, option or key in that file")
-    why: str = Field(min_length=1, max_length=300, description="what it does in the method")
-    prior: float = Field(ge=0, le=1)
-    ways: tuple[PartWay, ...] = Field(min_length=1, max_length=3)
 
 
 class ProposedParts(HandIn):
@@ -179,8 +157,7 @@ class ArmPatch(FrozenModel):
         default="", description=("the arm whose files it changes; empty: each arm's own files, as in the starting node")
     )
     scratch: bool = Field(
-        default=False,
-        description="whether its files are those of the scratch copy as it is now; then give no edits and no files",
+        default=False, description="whether its files are those of the scratch copy as it is now; then give no edits"
     )
     words: tuple[Word, ...] | None = Field(
         default=None,
@@ -189,8 +166,10 @@ class ArmPatch(FrozenModel):
             "arguments for the command of these arms that replace those of the data plan; null: keep the plan's"
         ),
     )
-    edits: tuple[SourceEdit, ...] = Field(default=(), description="changes of existing files")
-    files: tuple[WholeFile, ...] = Field(default=(), description="whole files: new or rewritten ones")
+    edits: tuple[RepositoryEdit, ...] = Field(
+        default=(),
+        description="`old`, text that occurs exactly once, and `new` in its place; without `old`: a new file",
+    )
 
 
 class Patches(HandIn):
@@ -219,9 +198,6 @@ class PatchingInputs(AuthorInputs, CoderInputs):
     repository: ShownRepository
     start: str = Field(default="", description="the arm with whose files the scratch copy starts; empty: the baseline")
     made: tuple[ShownArm, ...] = Field(default=(), description="arms of the starting node")
-    changed: tuple[ShownFile, ...] = Field(
-        default=(), description="files that these patches change, in their patched state"
-    )
 
 
 def check_patches(inputs: PatchingInputs, answer: Patches) -> None:

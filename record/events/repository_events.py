@@ -14,8 +14,8 @@ from labwright.record.schema.repository import (
     ExpectedResult,
     MutationOutcome,
     PartResult,
+    PartWay,
     RepositoryCommand,
-    RepositoryMutation,
     RepositoryPart,
     RepositoryRepair,
     SameSeed,
@@ -44,7 +44,6 @@ class EnvironmentBuilt(FrozenModel):
     """Given interpreter, the program's own, or the program's own with packages installed alongside."""
     python: str = Field(description="Python version")
     packages: dict[str, str] = Field(default_factory=dict, description="packages installed alongside, name -> version")
-    folders: tuple[str, ...] = Field(default=(), description="folders of the repository on the import path")
     deviations: tuple[EnvironmentDeviation, ...] = ()
     mounts: dict[str, str] = Field(default_factory=dict, description="name -> fingerprint of the mounted content")
     device: str = "cpu"
@@ -56,21 +55,18 @@ class CommandFound(FrozenModel):
     type: Literal["command_found"] = "command_found"
     command: RepositoryCommand
     expected: ExpectedResult | None = None
-    by: Literal["person", "repository", "model"]
-    why: str = Field(default="", description="where the command was found, and why others were rejected")
+    by: Literal["person", "model"]
+    why: str = Field(default="", description="remark on the command")
 
 
-class RepairTried(FrozenModel):
-    """A repair was tried after a failed run; it is kept if the program then passed the point of failure."""
+class RepairMade(FrozenModel):
+    """An author made the command run."""
 
     type: Literal["repaired"] = "repaired"
-    signature: str = Field(description="signature of the failure; empty: nothing was run before")
+    failure: str = Field(description="message of the failed run; empty: nothing was run before")
     repair: RepositoryRepair
-    by: Literal["rule", "model"]
     tree: str = Field(description="tree with the repair")
     commit: str = ""
-    kept: bool
-    then: str = Field(default="", description="signature of the next failure; empty: none")
 
 
 class BaselineChecked(FrozenModel):
@@ -94,7 +90,7 @@ class PartsFound(FrozenModel):
     type: Literal["parts_found"] = "parts_found"
     parts: tuple[RepositoryPart, ...]
     rest: tuple[UnexaminedPart, ...] = ()
-    floors: tuple[RepositoryMutation, ...] = Field(default=(), description="edits that disable the whole model")
+    floors: tuple[PartWay, ...] = Field(default=(), description="edits that disable the whole model")
     budget: int = Field(description="maximum number of runs in total, including the baseline")
     why: str = Field(default="", description="how the author chose the parts, or why there are none")
 
@@ -110,15 +106,6 @@ class MutationTried(FrozenModel):
     why: str = ""
 
 
-class FreshSeedsGiven(FrozenModel):
-    """A part without a verdict gets fresh seeds."""
-
-    type: Literal["fresh_seeds_given"] = "fresh_seeds_given"
-    part: str = Field(description="one part, or several joined by + and ablated together")
-    seeds: int = Field(description="number of fresh seeds that it then has")
-    why: str
-
-
 class AblationsConcluded(FrozenModel):
     """The results of the ablations."""
 
@@ -126,8 +113,6 @@ class AblationsConcluded(FrozenModel):
     results: tuple[PartResult, ...]
     top: tuple[str, ...] = Field(description="the most important parts by fresh seeds, in order")
     runs: int
-    agreement: float | None = None
-    """Kendall's tau between the ranks by proxy and full command."""
     stopped: str = Field(default="", description="why parts have no verdict: a limit, or the budget of runs")
 
 
@@ -147,6 +132,6 @@ class QuestionAnswered(FrozenModel):
     why: str = ""
 
 
-RepositoryEvent = RepositoryImported | EnvironmentBuilt | CommandFound | RepairTried | BaselineChecked
-AblationEvent = PartsFound | MutationTried | FreshSeedsGiven | AblationsConcluded
+RepositoryEvent = RepositoryImported | EnvironmentBuilt | CommandFound | RepairMade | BaselineChecked
+AblationEvent = PartsFound | MutationTried | AblationsConcluded
 QuestionEvent = QuestionDesigned | QuestionAnswered

@@ -37,12 +37,11 @@ from labwright.record.events.repository_events import (
     BaselineChecked,
     CommandFound,
     EnvironmentBuilt,
-    FreshSeedsGiven,
     MutationTried,
     PartsFound,
     QuestionAnswered,
     QuestionDesigned,
-    RepairTried,
+    RepairMade,
     RepositoryImported,
 )
 from labwright.record.events.run_events import (
@@ -148,7 +147,7 @@ APPENDED: dict[type, str] = {
     WorksFound: "paper.works_found",
     WorksChosen: "paper.works_chosen",
     DraftAssessed: "paper.drafts",
-    RepairTried: "repository.repairs",
+    RepairMade: "repository.repairs",
 }
 """Event -> the field that lists all of them."""
 KEYED: dict[type, tuple[str, tuple[str, ...]]] = {
@@ -489,8 +488,6 @@ def _apply_work_event(state: RunState, event: Event, at: float) -> None:
             paper.release(event)
         case PaperJudged():
             paper.judge(event)
-        case FreshSeedsGiven():
-            state.ablation.fresh_seeds[event.part] = event.seeds
         case _:
             pass
 

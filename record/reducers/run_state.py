@@ -36,7 +36,7 @@ from labwright.record.events.repository_events import (
     PartsFound,
     QuestionAnswered,
     QuestionDesigned,
-    RepairTried,
+    RepairMade,
     RepositoryImported,
 )
 from labwright.record.events.run_events import (
@@ -236,7 +236,7 @@ class RepositoryState:
     imported: RepositoryImported | None = None
     environment: EnvironmentBuilt | None = None
     command: CommandFound | None = None
-    repairs: list[RepairTried] = field(default_factory=list[RepairTried])
+    repairs: list[RepairMade] = field(default_factory=list[RepairMade])
     baseline: BaselineChecked | None = None
 
 
@@ -247,8 +247,6 @@ class AblationState:
     parts: PartsFound | None = None
     tried_mutations: dict[tuple[str, int], MutationTried] = field(default_factory=dict[tuple[str, int], MutationTried])
     results: AblationsConcluded | None = None
-    fresh_seeds: dict[str, int] = field(default_factory=dict[str, int])
-    """Number of fresh seeds of each part or set, in the order in which they were given."""
 
 
 @dataclass

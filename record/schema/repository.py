@@ -14,7 +14,7 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
@@ -43,7 +43,6 @@ class RepositoryCommand(FrozenModel):
     env: dict[str, str] = Field(default_factory=dict, description="variables in addition to those of every run")
     metric: str = Field(description="FILE.json:a.b, FILE.csv:column@last, FILE.txt:REGEX, stdout:REGEX or output:REGEX")
     direction: MetricDirection = "max"
-    scale: float = Field(default=1.0, description="factor applied to the metric")
     seeded: bool = True
 
     @property
@@ -57,7 +56,7 @@ class RepositoryCommand(FrozenModel):
             return words[-1].strip(" -") if words else "metric"
         if kind == "predictions":
             return rest.rpartition("@")[2]
-        return (rest.partition(":")[2] if kind == "tb" else rest).partition("@")[0]
+        return rest.partition("@")[0]
 
     def build_argv(self, seed: int, *, out: str = "out", device: str = "cpu", extra: tuple[str, ...] = ()) -> list[str]:
         """Return the command line of one run."""
@@ -100,14 +99,9 @@ class EnvironmentDeviation(FrozenModel):
     found: str = Field(description="empty: not available")
 
 
-RepairKind = Literal["pythonpath", "patch", "pins", "argv", "env", "prepared"]
-"""`prepared`: whatever of edits, argv, env and pins is given, all together."""
-
-
 class RepositoryRepair(FrozenModel):
-    """One change that makes the command get further than before."""
+    """Everything that makes the command run."""
 
-    kind: RepairKind
     reason: str
     edits: tuple[RepositoryEdit, ...] = ()
     argv: tuple[str, ...] = Field(default=(), description="the whole command line, if it changes")
@@ -119,24 +113,32 @@ BaselineVerdict = Literal["reproduced", "differs", "unchecked", "failed"]
 SameSeed = Literal["same digits", "differs", "unseeded"]
 
 
-class RepositoryMutation(FrozenModel):
-    """One way to ablate a part: words added to the command, file edits, or both."""
-
-    what: str = Field(description="in words: `--no-gust`, `returns its argument p`")
-    words: tuple[str, ...] = ()
-    edits: tuple[RepositoryEdit, ...] = ()
+Word = Annotated[str, Field(min_length=1, max_length=500)]
 
 
-class RepositoryPart(FrozenModel):
-    """A part of the repository that can be ablated."""
+class PartWay(FrozenModel):
+    """One way to take a part out: words added to the command, edits of files, or both."""
 
-    name: str
-    path: str
-    symbol: str = Field(description="function, class or method in that file; for an option its name")
+    what: str = Field(min_length=1, max_length=200, description="in words: `--no-gust`, `ln_1 is the identity`")
+    words: tuple[Word, ...] = Field(default=(), max_length=20)
+    edits: tuple[RepositoryEdit, ...] = Field(default=(), max_length=12)
+
+
+class ProposedPart(FrozenModel):
+    """A part of the method that can be taken out. The ways are tried in their order."""
+
+    name: str = Field(min_length=1, max_length=60, description="short, unique, as the code calls it")
+    path: str = Field(description="file in which it is")
+    symbol: str = Field(description="function, class, Class.method, option or key in that file")
+    why: str = Field(min_length=1, max_length=300, description="what it does in the method")
+    prior: float = Field(ge=0, le=1)
+    ways: tuple[PartWay, ...] = Field(min_length=1, max_length=3)
+
+
+class RepositoryPart(ProposedPart):
+    """A part as it is recorded: with its line."""
+
     line: int = Field(ge=1)
-    why: str = Field(default="", description="what it does in the method")
-    prior: float = Field(default=0.5, ge=0, le=1, description="expected importance before any run")
-    mutations: tuple[RepositoryMutation, ...] = Field(description="in the order in which they are tried")
 
 
 class UnexaminedPart(FrozenModel):
@@ -149,8 +151,6 @@ class UnexaminedPart(FrozenModel):
 
 MutationOutcome = Literal[
     "no change",
-    "out of scope",
-    "unverified",
     "not reached",
     "no effect",
     "failed",

@@ -235,7 +235,7 @@ class RemoteHost:
                     failure = Failure(kind="died", message=f"{lost} machines were lost while it ran; the last: {error}")
                     if isinstance(code, KernelScript):
                         return KernelExecution(0.0, failure, Transcript(2))
-                    return CommandOutcome(0.0, failure, "", "", "")
+                    return CommandOutcome(0.0, failure, "", "")
             except BaseException:
                 await self.close()
                 raise

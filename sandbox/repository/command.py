@@ -73,13 +73,9 @@ _READ_BYTES = 2**16
 
 @dataclass(frozen=True)
 class CommandEnvironment:
-    """The environment of a repository's commands: interpreter, import folders and external data.
-
-    `import_folders` are relative to the checkout; `packages` is a folder of additional packages.
-    """
+    """The environment of a repository's commands: interpreter, a folder of additional packages, and external data."""
 
     python: str
-    import_folders: tuple[str, ...] = ()
     packages: Path | None = None
     mounts: Mapping[str, Path] = field(default_factory=dict[str, Path])
     """Maps a name next to the checkout, a path in it (with a slash) or an absolute path to an external folder or
@@ -102,8 +98,6 @@ class CommandJob:
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     readable: tuple[Path, ...] = ()
     """Read-only folders that large files of the checkout link to, at the same path inside the sandbox."""
-    resume: tuple[str, ...] = ()
-    """Command that resumes after a timeout or crash, in the same folder; empty: none."""
     needs: ResourceNeeds = field(default_factory=ResourceNeeds)
     alone: bool = False
     """Whether it may use the whole machine."""
@@ -118,9 +112,7 @@ class CommandOutcome:
     stdout: str
     output: str
     """Both streams interleaved."""
-    tail: str
     peak_host_bytes: int | None = None
-    resumed: bool = False
 
 
 def check_command_environment(environment: CommandEnvironment, config: KernelConfig) -> None:
@@ -148,29 +140,21 @@ async def run_command(
     lease: GpuLease,
     usage: PeakUsage,
 ) -> CommandOutcome:
-    """Run a command to its end or limit; if interrupted, continue once with `resume`. Raises `ExecutorError`."""
-    outcome: CommandOutcome | None = None
-    for argv in filter(None, (job.argv, job.resume)):
-        command, began = CommandProcess(job, config, lease), time.monotonic()
-        try:
-            await command.start(argv)
-            async with meter.measure_peaks(command.pid, lease, usage):
-                failure = await command.wait_until_done(limits, job.timeout)
-        finally:
-            await asyncio.to_thread(command.kill)
-        outcome = CommandOutcome(
-            time.monotonic() - began + (outcome.seconds if outcome else 0.0),
-            failure,
-            (outcome.stdout if outcome else "") + command.stdout.to_text(),
-            (outcome.output if outcome else "") + command.transcript.to_text(),
-            command.transcript.read_tail(4000),
-            usage.peak_host_bytes or None,
-            resumed=outcome is not None,
-        )
-        if failure is None or failure.kind not in ("timeout", "died"):
-            break
-    assert outcome is not None
-    return outcome
+    """Run a command to its end or limit. Raises `ExecutorError`."""
+    command, began = CommandProcess(job, config, lease), time.monotonic()
+    try:
+        await command.start(job.argv)
+        async with meter.measure_peaks(command.pid, lease, usage):
+            failure = await command.wait_until_done(limits, job.timeout)
+    finally:
+        await asyncio.to_thread(command.kill)
+    return CommandOutcome(
+        time.monotonic() - began,
+        failure,
+        command.stdout.to_text(),
+        command.transcript.to_text(),
+        usage.peak_host_bytes or None,
+    )
 
 
 class CommandProcess(CodeProcess):
@@ -276,8 +260,7 @@ class CommandProcess(CodeProcess):
         program = Path(job.environment.python)
         common = build_base_environment(self.config.settings, self._lease.devices)
         path = common.get("PATH", "/usr/bin:/bin")
-        imports = [*filter(None, job.env.get("PYTHONPATH", "").split(":"))]
-        imports += [str(base / folder) for folder in job.environment.import_folders]
+        imports = [str(base / folder) for folder in job.env.get("PYTHONPATH", "").split(":") if folder]
         imports += [str(job.environment.packages)] if job.environment.packages is not None else []
         return {
             **common,

@@ -1,6 +1,6 @@
 """Measure cells of a repository: each is one run of its command in a checkout of its arm's tree.
 
-Guarantees: only the metric, the output and curves are kept from a checkout; a test metric is read by the host and
+Guarantees: only the metric and the output are kept from a checkout; a test metric is read by the host and
 sealed, and output that reveals it is redacted (`sandbox.repository.command`). Limits: a value computed by the
 repository's own code may be wrong, so it is graded `logged`; predictions are scored by the host
 (`sandbox.repository.predictions`).
@@ -11,19 +11,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import math
-import re
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
 from pydantic import AllowInfNan, Strict, TypeAdapter
 
-from labwright.record.schema.data_plan import MAX_ABSOLUTE_VALUE, MAX_STEPS, Measurement, Split
+from labwright.record.schema.data_plan import MAX_ABSOLUTE_VALUE, Measurement
 from labwright.record.schema.nodes import Cell, Failure, format_place_name
 from labwright.record.source_tree import OUTPUT_FOLDER, ScriptResults, build_command_line, parse_arm_code, parse_program
 from labwright.record.untrusted_files import (
@@ -31,7 +26,6 @@ from labwright.record.untrusted_files import (
     list_names,
     make_folder,
     open_regular,
-    raise_read_errors_as,
     remove_path,
     remove_tree,
     write_file,
@@ -48,20 +42,16 @@ from labwright.sandbox.job import (
     RepositoryError,
     SubmissionRefused,
 )
-from labwright.sandbox.limited_process import call_limited
 from labwright.sandbox.output import MAX_TAIL_CHARS, LiveOutput
-from labwright.sandbox.repository.command import WITHHELD_LINE, CommandJob, CommandOutcome, OutputRedactor
+from labwright.sandbox.repository.command import CommandJob, CommandOutcome, OutputRedactor
 from labwright.sandbox.repository.environment import RepositoryEnvironment
 from labwright.sandbox.repository.git_mirror import GitMirror
 from labwright.sandbox.repository.metric import (
     PREDICTIONS_KIND,
-    TABLE_SUFFIXES,
     MetricReading,
-    list_oldest_first,
     parse_metric,
     prepare_checkout,
     read_metric,
-    read_rows,
 )
 from labwright.sandbox.repository.predictions import submit_predictions
 from labwright.sandbox.repository.trace import HOOK_FOLDER, TRACE_FOLDER, add_hook, build_trace_variables, copy_trace
@@ -82,7 +72,6 @@ class StudyRepository:
     mirror: GitMirror
     environment: RepositoryEnvironment
     redactor: OutputRedactor = field(default_factory=OutputRedactor)
-    resume: tuple[str, ...] = ()
     device: str = "cpu"
 
 
@@ -95,13 +84,6 @@ class FinishedCommand:
     checkout: Path
     folder: Path
     start_time: float
-
-    def read_curve_lines(self, cell: Cell, hidden: OutputRedactor) -> bytes:
-        """Return the curves as lines of `measurements.jsonl`; files older than the run are ignored."""
-        points, arguments = list[Measurement](), (self.checkout, cell, hidden, self.start_time)
-        with suppress(SubmissionRefused):  # curves are not used for selection
-            points = call_limited(read_command_curves, *arguments, subject="the curves")
-        return "".join(f"{point.model_dump_json()}\n" for point in points).encode()
 
 
 @dataclass
@@ -147,10 +129,10 @@ class CommandWorker:
         predictions = f"{PREDICTIONS_KIND}:{code.predictions}@" if code.predictions else ""
         places = predictions or code.command.metric, code.test_metric
         metrics = [parse_metric(text, OUTPUT_FOLDER) for text in places if text]
-        stale = await asyncio.to_thread(prepare_checkout, checkout, metrics, OUTPUT_FOLDER)
+        await asyncio.to_thread(prepare_checkout, checkout, metrics, OUTPUT_FOLDER)
         words = code.build_words(arm, cell, order.task.setting)
         argv = build_command_line(code.command, cell.seed, words, device=self.repository.device)
-        resume, env = self.repository.resume, code.command.env
+        env = code.command.env
         if code.traced:
             remove_path(checkout, TRACE_FOLDER)
             make_folder(checkout, TRACE_FOLDER)
@@ -161,10 +143,9 @@ class CommandWorker:
             folder=checkout,
             argv=tuple(argv),
             env=add_hook(env),
-            timeout=order.limit / 2 if resume else order.limit,  # shared by both runs
+            timeout=order.limit,
             environment=self.repository.environment.command_environment,
             readable=(large_files, HOOK_FOLDER),
-            resume=resume,
             needs=order.task.needs,
             alone=order.alone,
         )
@@ -177,11 +158,10 @@ class CommandWorker:
         if predictions:
             return await asyncio.to_thread(self._score_predictions, cell, metrics[0].place, finished)
         readings: list[MetricReading] = []
-        for metric, old in zip(metrics, stale, strict=True):
+        for metric in metrics:
             printed = ran.output if metric.kind == "output" else ran.stdout
-            options: dict[str, Any] = {"scale": code.command.scale, "stale": old, "since": began}
-            readings.append(await asyncio.to_thread(read_metric, metric, checkout, printed, **options))
-        return await asyncio.to_thread(self._record_readings, cell, code.name, finished, readings, code.command.scale)
+            readings.append(await asyncio.to_thread(read_metric, metric, checkout, printed, since=began))
+        return await asyncio.to_thread(self._record_readings, cell, code.name, finished, readings)
 
     def _score_predictions(self, cell: Cell, predictions: str, finished: FinishedCommand) -> CellResult:
         """Score the predictions and seal those on test. Output that reveals test scores is redacted."""
@@ -195,7 +175,6 @@ class CommandWorker:
             submit_predictions(folder, predictions, finished.checkout, since=finished.start_time, **place)
             tests = score_submissions(folder, collector.labels, split="test", seed=cell.seed)
             hidden = hidden.with_values(*(test.value for test in tests))
-            write_file(folder, MEASUREMENTS, finished.read_curve_lines(cell, hidden))
             measured = measure_attempt(folder, collector.labels, seed=cell.seed, grade=collector.grade)
         except SubmissionRefused as error:
             failure = Failure(kind="diverged" if "not finite" in str(error) else "other", message=str(error))
@@ -222,19 +201,19 @@ class CommandWorker:
         return outcome.model_copy(update=values)
 
     def _record_readings(
-        self, cell: Cell, name: str, finished: FinishedCommand, readings: list[MetricReading], scale: float
+        self, cell: Cell, name: str, finished: FinishedCommand, readings: list[MetricReading]
     ) -> CellResult:
         """Return the outcome of a cell and write its files."""
         ran, folder, value = finished.outcome, finished.folder, readings[0]
         test = readings[1] if len(readings) > 1 else MetricReading()
-        hidden = self.repository.redactor.with_values(test.value, None if test.value is None else test.value / scale)
+        hidden = self.repository.redactor.with_values(test.value)
         failure = ran.failure or _find_failure(value) or _find_failure(test)
         outcome = self._build_outcome(cell, ran, failure, hidden, folder)
         if failure is not None or value.value is None:
             return outcome
         about: dict[str, Any] = {"condition": cell.condition, "dataset": cell.dataset, "seed": cell.seed}
         found = Measurement(name=name, value=value.value, split="validation", grade="logged", **about)
-        lines = (found.model_dump_json() + "\n").encode() + finished.read_curve_lines(cell, hidden)
+        lines = (found.model_dump_json() + "\n").encode()
         write_file(folder, MEASUREMENTS, lines)
         sealed = {} if test.value is None else _seal_test_value(folder, found, test.value)
         values = {"measurements": (found,), "curves_sha256": hashlib.sha256(lines).hexdigest(), "sealed": sealed}
@@ -255,7 +234,6 @@ class CommandWorker:
             seconds=ran.seconds,
             failure=failure,
             stdout_tail=output[-MAX_TAIL_CHARS:],
-            resumed=ran.resumed,
             peak_host_bytes=ran.peak_host_bytes,
         )
 
@@ -315,101 +293,3 @@ def read_sealed_test_values(folder: Path, sealed: Mapping[str, str] | None) -> t
                 raise RepositoryError(f"sealed/{name} was changed after it was sealed")
             found.append(Measurement.model_validate(json.loads(content)))
     return tuple(found)
-
-
-# Read training curves from a command's checkout: tables with a step column.
-#
-# A table is a .csv, .tsv or .jsonl file of the run with a column `step`, `iteration`, `epoch` or similar; its other
-# numbers are curves. Curves whose folder, file, name or row contains `test`, or that match the output redaction, are
-# withheld entirely. Values are compared with the test result unless the name contains train or validation. Curves are
-# not used for selection, so unreadable files are skipped silently. Limits: test results under another name and with
-# other numbers are not found.
-
-MAX_CURVES, MAX_POINTS = 16, 250
-"""Maximum number of curves per cell (the first ones) and of points per curve (evenly spaced steps and the last)."""
-_MAX_FILES, _MAX_ROWS, _MAX_NAME_CHARS = 20, 100_000, 100
-_STEP_COLUMNS = ("step", "global_step", "_step", "iteration", "iter", "epoch")
-_SPLIT_BY_WORD: Mapping[str, Split] = {
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("val", "valid", "validation"), "validation"),
-    **dict.fromkeys(("dev", "eval", "evaluation"), "dev"),
-}
-_SPLIT_PREFIX_PATTERN = re.compile(rf"(?i)^(?:{'|'.join(_SPLIT_BY_WORD)})[/_. -]+(?=.)")
-"""Prefix of a name that merely repeats the split."""
-
-
-CurveKey = tuple[Split | None, str]
-
-
-@dataclass
-class CollectedCurves:
-    """Points by split and name. If several files contain a curve, the newest is kept."""
-
-    curves: dict[CurveKey, dict[int, float]] = field(default_factory=dict[CurveKey, dict[int, float]])
-    places: dict[CurveKey, str] = field(default_factory=dict[CurveKey, str])
-
-    def add_point(self, source: str, name: str, step: int, value: float, hint: str = "") -> None:
-        """Add a point of a curve; `hint` is further text that describes it."""
-        shown, split = _classify_name(f"{source} {hint} {name}")
-        if not shown or not 0 < len(name) <= _MAX_NAME_CHARS or not name.isprintable():
-            return
-        if not abs(value) <= MAX_ABSOLUTE_VALUE or abs(step) > MAX_STEPS:
-            return
-        key = split, _SPLIT_PREFIX_PATTERN.sub("", name)
-        if self.places.get(key) != source:
-            self.places[key], self.curves[key] = source, {}
-        self.curves[key][step] = value
-
-
-@lru_cache(4096)
-def _classify_name(text: str) -> tuple[bool, Split | None]:
-    """Return whether a curve with this name may be shown, and the last split in the name."""
-    words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text).lower())
-    split: Split | None = next((_SPLIT_BY_WORD[word] for word in reversed(words) if word in _SPLIT_BY_WORD), None)
-    return not any(word.startswith("test") for word in words), split
-
-
-def read_command_curves(folder: Path, cell: Cell, hidden: OutputRedactor, since: float) -> list[Measurement]:
-    """Return the points of a cell's curves, graded `logged`, from files not older than `since`."""
-    found = CollectedCurves()
-    with suppress(BadFile), raise_read_errors_as("curves"):
-        files = sorted(file for suffix in TABLE_SUFFIXES for file in list_oldest_first(folder, f"**/*{suffix}"))
-        for name in [name for changed, name in files if changed >= since][-_MAX_FILES:]:
-            with suppress(BadFile), raise_read_errors_as(name):
-                _add_rows(name, islice(read_rows(folder, name), _MAX_ROWS), found)
-    shown = (curve for curve in found.curves.items() if not _reveals_result(*curve, hidden))
-    about: dict[str, Any] = {"condition": cell.condition, "dataset": cell.dataset, "seed": cell.seed, "grade": "logged"}
-    return [
-        Measurement(name=name, value=points[step], split=split or "train", step=step, **about)
-        for (split, name), points in islice(shown, MAX_CURVES)
-        for step in sorted({*sorted(points)[:: math.ceil(len(points) / MAX_POINTS)], max(points)})
-    ]
-
-
-def _reveals_result(key: CurveKey, points: Mapping[int, float], hidden: OutputRedactor) -> bool:
-    split, name = key
-    lines = "\n".join(f"{name} {value:.6g}" for value in points.values())
-    redactor = OutputRedactor(hidden.patterns) if split in ("train", "validation") else hidden
-    return WITHHELD_LINE in redactor.redact(lines)
-
-
-def _add_rows(place: str, rows: Iterable[Mapping[str, object]], found: CollectedCurves) -> None:
-    """Add the numbers of rows with a step; the words in a row are hints to what its numbers mean."""
-    for row in rows:
-        cells = {str(name).strip(): _to_float(value) for name, value in row.items()}
-        by_name = {name.lower(): value for name, value in cells.items()}
-        steps = [by_name[name] for name in _STEP_COLUMNS if not math.isnan(by_name.get(name, math.nan))]
-        if not steps or not steps[0].is_integer():
-            continue
-        words = [text for text in row.values() if isinstance(text, str) and math.isnan(_to_float(text))]
-        hint = " ".join(words)[:_MAX_NAME_CHARS]
-        for name, value in cells.items():
-            if name.lower() not in _STEP_COLUMNS and not name.startswith("_"):
-                found.add_point(place, name, int(steps[0]), value, hint)
-
-
-def _to_float(value: object) -> float:
-    """Return a value as float, or NaN if it is not a number."""
-    with suppress(ValueError, OverflowError):
-        return math.nan if isinstance(value, bool) or not isinstance(value, int | float | str) else float(value)
-    return math.nan

@@ -67,7 +67,7 @@ class RepositoryEnvironment:
         """Hash of everything on which a run depends besides its files, command line and seed."""
         runs = inspect_interpreter(self.command_environment.python)
         packages = sorted(runs.packages.items()), sorted(self.packages.items())
-        content = (runs.version, *packages, self.command_environment.import_folders, sorted(self.mounts.items()))
+        content = (runs.version, *packages, sorted(self.mounts.items()))
         return hashlib.sha256(repr(content).encode()).hexdigest()
 
 
@@ -110,7 +110,8 @@ def build_environment(
     environment = RepositoryEnvironment(command, how, runs.version, {}, tuple(deviations), fingerprints)
     if python or not missing:
         return environment
-    words = [f"{name}=={version}" for name, version in (installed_before or {}).items()] or _merge_requirements(missing)
+    words = [f"{name}=={version}" for name, version in (installed_before or {}).items()]
+    words = words or _merge_requirements(missing)
     return add_packages(environment, words, settings) if words else environment
 
 
@@ -194,12 +195,6 @@ def _format_cause(error: PackageError) -> str:
     return text[:400]
 
 
-def add_import_folder(environment: RepositoryEnvironment, folder: str) -> RepositoryEnvironment:
-    """Add a folder of the repository to the import path."""
-    command, folders = environment.command_environment, environment.command_environment.import_folders
-    return replace(environment, command_environment=replace(command, import_folders=(*folders, folder)))
-
-
 def find_interpreter(python: str) -> str:
     """Return the interpreter for a path or an environment prefix. Raises `RepositoryError`."""
     path = Path(python).expanduser()
@@ -263,7 +258,7 @@ class CodeSettings(FrozenModel):
     command: str = Field(
         default="",
         description="command to run, with {seed} for the seed, {out} for an output folder, {device} for cpu or cuda, "
-        "and {overrides} for the options of an arm; ablate finds it if it is not given",
+        "and {overrides} for the options of an arm; a model finds it for ablate if it is not given",
     )
     metric: str = Field(
         default="",
@@ -271,7 +266,6 @@ class CodeSettings(FrozenModel):
         "stdout:REGEX; with ablate --predictions, a metric such as accuracy",
     )
     direction: Literal["max", "min"] = Field(default="max", description="optimisation direction of the metric")
-    scale: float = Field(default=1.0, description="factor applied to the metric, e.g. 0.01 for percentages")
     test_metric: str = Field(default="", description="where to read the test metric; sealed until the search ends")
     predictions: str = Field(
         default="",
@@ -299,7 +293,6 @@ class CodeSettings(FrozenModel):
     env: Annotated[dict[str, str], BeforeValidator(parse_pairs)] = Field(
         default_factory=dict, description="environment variables of the command"
     )
-    resume: str = Field(default="", description="command that resumes after a timeout, run in the same directory")
     space: CommandSpace = Field(default=CommandSpace(), description="hyperparameters, arms and levels of the command")
     dirty: bool = Field(default=False, description="include uncommitted changes of the repository")
     commit: str = Field(default="", description="set automatically: commit that the run started from")
@@ -318,7 +311,6 @@ class CodeSettings(FrozenModel):
             env=self.env,
             metric=self.metric,
             direction=self.direction,
-            scale=self.scale,
             seeded=any("{seed}" in word for word in argv),
         )
 
@@ -332,11 +324,6 @@ class AblationSettings(FrozenModel):
         ge=8,
         description="total runs of the command, of which the baseline and its check take five; None: derived from the "
         "number of components",
-    )
-    proxy: str = Field(
-        default="",
-        description="cheaper command with the same metric, used to rank components; reported values come from full "
-        "runs, and rank agreement is reported",
     )
     reproduce_only: bool = Field(default=False, description="reproduce the result only; skip ablations")
     accept_baseline: bool = Field(default=False, description="ablate even if the result differs from code.expect")

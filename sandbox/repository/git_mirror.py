@@ -8,7 +8,6 @@ files are not copied; the latter two are reported (`ImportedTree.faults`).
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import re
 import shutil
@@ -37,7 +36,7 @@ from labwright.sandbox.job import RepositoryError
 # determine what counts as changed (line endings, modes) are copied from it; ignore rules are copied from the user's
 # global configuration as well. Nothing outside the repository is read: a `.git` that is a link or does not refer back
 # to this folder, and borrowed objects, are rejected. Limits: filters are not applied, so a file that a filter writes
-# counts as changed; LFS files are compared with their pointers.
+# counts as changed.
 
 GIT_TIMEOUT_SECONDS = 600.0
 """Timeout of one git command in seconds."""
@@ -115,12 +114,11 @@ def run_git(
 
 # --- a user's repository ----------------------------------------------------------------------------------------------
 
-LFS_POINTER_PREFIX = b"version https://git-lfs"
-"""First bytes of an LFS pointer file."""
+LFS_POINTER_PREFIX = "version https://git-lfs"
+"""Beginning of an LFS pointer file."""
 _MAX_TEXT_BYTES, _MAX_INDEX_BYTES = 2**26, 2**32
 """Size limits of text files (references, configuration) and of the index of a git directory."""
 _PLAIN_KEYS_PATTERN = r"^core\.(autocrlf|eol|filemode|ignorecase|symlinks)$"
-_LFS_PATTERN = re.compile(rb"^oid sha256:([0-9a-f]{64})\nsize (\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -143,13 +141,15 @@ class UserGitRepository:
         return output.decode(errors="surrogateescape")
 
     def list_changed(self) -> list[str]:
-        """Return the files with uncommitted changes, including new files that are not ignored."""
+        """Return the files with uncommitted changes, including new files that are not ignored, without LFS files, which
+        are not copied.
+        """
         output = self.run_git("status", "--porcelain=v1", "-z", "--untracked-files=normal", "--ignore-submodules=all")
         found = [(line[:2], line[3:]) for line in output.split("\0") if re.match(r"[ MTADRCU?!]{2} ", line)]
         asked = "".join(f"{path}\0" for how, path in found if how == " M")
         fields = self.run_git("check-attr", "-z", "--stdin", "filter", stdin=asked).split("\0")
         filtered = {path for path, value in zip(fields[::3], fields[2::3], strict=False) if value == "lfs"}
-        return [path for _, path in found if not (path in filtered and self._is_pointed_to(path))]
+        return [path for _, path in found if path not in filtered]
 
     def list_files(self) -> list[str]:
         """Return the paths of the working folder except ignored ones."""
@@ -167,16 +167,6 @@ class UserGitRepository:
         options = "--all", "--pathspec-from-file=-", "--pathspec-file-nul"
         self.run_git("add", *options, stdin="\0".join(paths), **variables)
         return self.run_git("write-tree", **variables).strip()
-
-    def _is_pointed_to(self, path: str) -> bool:
-        """Return whether the content of a file matches its LFS pointer in HEAD."""
-        pointer = self.run_git("cat-file", "blob", f"HEAD:{path}").encode(errors="surrogateescape")[:1000]
-        match = _LFS_PATTERN.search(pointer) if pointer.startswith(LFS_POINTER_PREFIX) else None
-        if match is None:
-            return False
-        with suppress(BadFile, OSError), open_regular(self.root, path, int(match[2])) as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() == match[1].decode()
-        return False
 
 
 @contextmanager
@@ -403,8 +393,8 @@ class GitMirror:
         with open_repository(repository) as source:
             changed, commit = _has_uncommitted_work(source, repository, dirty=dirty), source.commit
             if not self.folder.exists():
-                self._fetch(source.url, f"{commit}:refs/heads/taken", "--depth=1")
-            tree = self._git("rev-parse", f"{commit}^{{tree}}").strip()
+                self.fetch(source.url, f"{commit}:refs/heads/taken", "--depth=1")
+            tree = self.find_tree(commit)
             if changed:
                 with tempfile.TemporaryDirectory(dir=self.folder) as place:
                     tree = source.write_snapshot(self.folder / "objects", Path(place) / "index")
@@ -423,26 +413,9 @@ class GitMirror:
         size = sum(file.size for file in listed.values())
         return ImportedTree(commit, tree, head != commit, len(listed), size, self._find_faults(tree))
 
-    def import_commit(self, source: Path, commit: str = "") -> str:
-        """Copy one commit (by default HEAD) of a folder, bare repository or bundle and return its tree id.
-
-        Nothing is fetched from other places. Raises `RepositoryError` if the commit is missing.
-        """
-        if not source.exists():
-            raise RepositoryError(f"{source} does not exist: give the folder, bare repository or bundle")
-        wanted = commit or "HEAD"
-        try:
-            if source.is_dir():
-                with open_repository(source, bare=True) as found:
-                    wanted = found.run_git("rev-parse", "--verify", "--quiet", f"{wanted}^{{commit}}").strip()
-                    if not (self.folder.exists() and self.has_tree(wanted)):
-                        self._fetch(found.url, f"{wanted}:refs/taken/{wanted}", "--depth=1")
-            elif not self.folder.exists():
-                self._fetch(str(source.absolute()), "HEAD:refs/taken/HEAD", "refs/heads/*:refs/taken/*")
-            wanted = wanted if commit or source.is_dir() else "refs/taken/HEAD"
-            return self._git("rev-parse", "--verify", "--quiet", f"{wanted}^{{tree}}").strip()
-        except RepositoryError as error:
-            raise RepositoryError(f"{source} has no commit {wanted} ({error})") from None
+    def find_tree(self, commit: str) -> str:
+        """Return the tree of a commit."""
+        return self._git("rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}").strip()
 
     @staticmethod
     def read_working_texts(repository: Path, *, dirty: bool = False) -> dict[str, str]:
@@ -620,7 +593,7 @@ class GitMirror:
             )
         self._known = True
 
-    def _fetch(self, url: str, *words: str) -> None:
+    def fetch(self, url: str, *words: str) -> None:
         """Fetch from another repository without linking to it, creating the mirror if necessary."""
         target = self.folder if self.folder.exists() else self._init_part()
         run_git(target, ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", url, *words))
@@ -640,8 +613,7 @@ class GitMirror:
         entries = self._git("ls-tree", "-r", tree).splitlines()
         if modules := [line.partition("\t")[2] for line in entries if line.startswith("160000")]:
             faults.append(f"submodules are not included: {_format_names(modules)}")
-        mark = LFS_POINTER_PREFIX.decode()
-        if pointers := [path for path, text in self.read_texts(tree).items() if text.startswith(mark)]:
+        if pointers := [path for path, text in self.read_texts(tree).items() if text.startswith(LFS_POINTER_PREFIX)]:
             faults.append(f"LFS files are not included: {_format_names(pointers)}; provide them with --mount")
         return tuple(faults)
 
@@ -694,11 +666,6 @@ def _has_uncommitted_work(source: UserGitRepository, repository: Path, *, dirty:
             f"{repository} has uncommitted changes ({names}): commit them, or include them with --dirty"
         )
     return bool(found)
-
-
-def read_git_output(folder: Path, *arguments: str) -> str:
-    """Run git with a fixed author and without the user's settings, and return the output. Raises `RepositoryError`."""
-    return run_git(folder, arguments, variables=AUTHOR_VARIABLES).decode("utf-8", errors="surrogateescape")
 
 
 def _copy_or_link(source: str, target: str) -> None:

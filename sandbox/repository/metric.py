@@ -69,10 +69,6 @@ class MetricNotFound(BadFile):
     """The metric value was not found."""
 
 
-class MetricFileNotFound(MetricNotFound):
-    """The metric's file was not found."""
-
-
 @dataclass(frozen=True)
 class ResultMetric:
     """Location of a metric. `place`: file; `name`: keys, column, regular expression, or the metric for scored
@@ -95,10 +91,9 @@ class ResultMetric:
 
 @dataclass(frozen=True)
 class MetricReading:
-    """A finite value, or the reason why there is none. `note` describes how an ambiguous value was chosen."""
+    """A finite value, or the reason why there is none."""
 
     value: float | None = None
-    note: str = ""
     failure: Failure | None = None
 
 
@@ -165,17 +160,17 @@ def list_oldest_first(folder: Path, location: str) -> list[tuple[float, str]]:
     return sorted((one.st_mtime, name) for name, one in entries if S_ISREG(one.st_mode) and regex.fullmatch(name))
 
 
-def find_file(location: str, folder: Path, since: float | None) -> tuple[str, str]:
-    """Return the newest file that matches, and a note if several do. Raises `MetricFileNotFound`, or `MetricNotFound`
-    if the file is too old; `BadFile` if a folder on the way is a link.
+def find_file(location: str, folder: Path, since: float | None) -> str:
+    """Return the newest file that matches. Raises `MetricNotFound` if there is none or it is too old; `BadFile` if a
+    folder on the way is a link.
     """
     files = list_oldest_first(folder, location)
     if not files:
-        raise MetricFileNotFound(f"no such file: {location}")
+        raise MetricNotFound(f"no such file: {location} (one that is older than the run does not count)")
     changed, newest = files[-1]
     if since is not None and changed < since:
         raise MetricNotFound(f"{newest} is older than the run")
-    return newest, f"{len(files)} files match, the newest was read: {newest}" if len(files) > 1 else ""
+    return newest
 
 
 def read_rows(folder: Path, name: str) -> Iterator[Mapping[str, object]]:
@@ -193,35 +188,22 @@ def read_rows(folder: Path, name: str) -> Iterator[Mapping[str, object]]:
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-def read_metric(
-    metric: ResultMetric,
-    folder: Path,
-    stdout: str = "",
-    *,
-    scale: float = 1.0,
-    stale: bool = False,
-    since: float | None = None,
-) -> MetricReading:
-    """Read the metric of a run from its folder, multiplied by `scale`.
+def read_metric(metric: ResultMetric, folder: Path, stdout: str = "", *, since: float | None = None) -> MetricReading:
+    """Read the metric of a run from its folder.
 
-    `stale`: a file of this name existed before the run and was removed; `since`: start of the run by the file system's
-    clock (`sandbox.content_store`): older files do not come from this run.
+    `since`: start of the run by the file system's clock (`sandbox.content_store`): older files do not come from this
+    run.
     """
     try:
-        value, note = call_limited(_read_value, metric, folder, stdout, since, subject=str(metric))
-        return MetricReading(value * scale, note)
+        return MetricReading(call_limited(_read_value, metric, folder, stdout, since, subject=str(metric)))
     except SubmissionRefused as error:
-        stale = stale and isinstance(error, MetricFileNotFound)
-        message = f"{error}; the file in the repository is older than the run" if stale else str(error)
-        return MetricReading(failure=Failure(kind="no measurement", message=message))
+        return MetricReading(failure=Failure(kind="no measurement", message=str(error)))
 
 
-def _read_value(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
+def _read_value(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> float:
     with raise_read_errors_as(f"{metric} cannot be read"):
         value: Any
-        name, note, more = "", "", ""
-        if metric.kind not in PRINTED_KINDS:
-            name, note = find_file(metric.place, folder, since)
+        name = "" if metric.kind in PRINTED_KINDS else find_file(metric.place, folder, since)
         if metric.kind == "json":
             value, keys = json.loads(_read_bytes(folder, name)), metric.name.split(".")
             while keys:
@@ -230,12 +212,12 @@ def _read_value(metric: ResultMetric, folder: Path, stdout: str, since: float | 
             value = _choose_row(read_rows(folder, name), metric)
         else:
             text = _read_bytes(folder, name).decode(errors="replace") if metric.kind == "text" else stdout
-            value, more = _reduce_matches(metric, text)
+            value = _reduce_matches(metric, text)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise MetricNotFound(f"{metric} is not a number: {str(value)[:80]!r}")
         if not math.isfinite(value):
             raise MetricNotFound(f"{metric} is not finite: {value}")
-        return float(value), "; ".join(filter(None, (note, more)))
+        return float(value)
 
 
 def _read_bytes(folder: Path, name: str) -> bytes:
@@ -250,7 +232,7 @@ def _parse_number(text: object, metric: ResultMetric) -> float:
         raise MetricNotFound(f"{metric} is not a number: {str(text)[:80]!r}") from None
 
 
-def _reduce_matches(metric: ResultMetric, text: str) -> tuple[float, str]:
+def _reduce_matches(metric: ResultMetric, text: str) -> float:
     """Return the number of the last match, or the mean, minimum or maximum over all of them."""
     found = [match[1] for match in re.finditer(metric.name, text, re.MULTILINE)]
     if not found:
@@ -258,8 +240,8 @@ def _reduce_matches(metric: ResultMetric, text: str) -> tuple[float, str]:
     if metric.extremum:
         values = [_parse_number(one, metric) for one in found]
         reduce = {"mean": fmean, "min": min, "max": max}[metric.extremum]
-        return reduce(values), f"the {metric.extremum} of {len(found)} matches"
-    return _parse_number(found[-1], metric), f"{len(found)} matches, the last was taken" if len(found) > 1 else ""
+        return reduce(values)
+    return _parse_number(found[-1], metric)
 
 
 def _descend(value: object, keys: list[str], metric: ResultMetric) -> tuple[object, list[str]]:
@@ -313,25 +295,21 @@ def _is_equal(found: object, wanted: str) -> bool:
         return str(found).strip() == wanted
 
 
-def prepare_checkout(checkout: Path, metrics: Iterable[ResultMetric], out: str) -> list[bool]:
+def prepare_checkout(checkout: Path, metrics: Iterable[ResultMetric], out: str) -> None:
     """Remove the metric files before the run and ensure that `out` is a folder inside the checkout.
 
-    Returns for each metric whether its file existed. Raises `RepositoryError` if a folder on its path is a link: the
-    file might belong to the user, and would not be read after the run either.
+    Raises `RepositoryError` if a folder on a file's path is a link: the file might belong to the user, and would not be
+    read after the run either.
     """
     status = read_status(checkout, out)
     if status is None or not S_ISDIR(status.st_mode):
         remove_path(checkout, out)
         make_folder(checkout, out)
-    existed: list[bool] = []
     try:
-        for metric in metrics:
-            files = list_oldest_first(checkout, metric.place.partition(":")[0]) if metric.place else []
-            for _, name in files:
+        for place in (metric.place.partition(":")[0] for metric in metrics if metric.place):
+            for _, name in list_oldest_first(checkout, place):
                 remove_path(checkout, name)
-            existed.append(bool(files))
     except BadFile as error:
         raise RepositoryError(
             f"the metric file is behind a link in the repository ({error}): replace the link by a folder"
         ) from None
-    return existed

@@ -42,21 +42,13 @@ from labwright.record.untrusted_files import (
     open_subfolder,
     read_link,
     read_status,
-    remove_path,
     remove_tree,
 )
 from labwright.sandbox.job import ExecutorError
 from labwright.sandbox.limited_process import LimitedProcess
 from labwright.sandbox.output import cut_middle
 from labwright.sandbox.repository.command import CommandEnvironment, CommandJob, CommandOutcome
-from labwright.sandbox.repository.git_mirror import (
-    LINKED_FILE_BYTES,
-    MAX_TEXT_BYTES,
-    GitMirror,
-    TreeFile,
-    apply_edit,
-    decode_text,
-)
+from labwright.sandbox.repository.git_mirror import MAX_TEXT_BYTES, GitMirror, TreeFile, apply_edit, decode_text
 
 MAX_RESULT_CHARS = 16_000
 """Maximum length of the text of a result; the middle of longer text is left out, and its length is given. `read` and
@@ -434,14 +426,13 @@ class ScratchTree:
         with suppress(BadFile):  # deeper folders are removed
             make_harmless(self._folder)
         changed: dict[str, str | None] = {}
-        others: list[str] = []
+        others, frozen = list[str](), list[str]()
         for path in self._files:
             if (signature := self._read_signature(path)) == self._signatures[path]:
                 continue
             self._signatures[path] = signature
-            if pattern := self._find_frozen_pattern(path):
-                self._put_back(path)
-                notes.append(f"[{path} is frozen ({pattern}): put back]")
+            if self._find_frozen_pattern(path):
+                frozen.append(path)
                 continue
             try:
                 with open_regular(self._folder, path, MAX_TEXT_BYTES) as file:
@@ -464,22 +455,10 @@ class ScratchTree:
         if others:
             notes.append(f"[changed, but not kept in the tree (no text, or too large): {_format_paths(others)}]")
         self._signatures = {path: self._signatures.get(path, ()) for path in self._files}
+        if frozen:
+            self.restore(self.tree)
+            notes.append(f"[frozen: {_format_paths(frozen)}; put back, and files that commands created are gone]")
         return notes
-
-    def _put_back(self, path: str) -> None:
-        """Write a file of the tree to the checkout again, as it was checked out."""
-        for parent in map(str, reversed(Path(path).parents[:-1])):
-            status = read_status(self._folder, parent)
-            if status is not None and not stat.S_ISDIR(status.st_mode):
-                remove_path(self._folder, parent)
-        remove_path(self._folder, path)
-        source = self._large_files / path
-        if source.is_symlink() or source.stat().st_size > LINKED_FILE_BYTES:
-            with open_parent(self._folder, path) as (place, name):
-                os.symlink(os.readlink(source) if source.is_symlink() else source, name, dir_fd=place)
-        else:
-            self._write_plain(path, source.read_bytes())
-        self._signatures[path] = self._read_signature(path)
 
 
 def _search_files(folder: Path, path: str, pattern: str, files: str) -> str:

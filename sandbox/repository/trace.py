@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,31 +25,52 @@ _MAX_TRACE_BYTES, _MAX_TRACE_FILES = 64 * 2**20, 50
 """Maximum size of all trace files of a run together, and number of files."""
 
 
-@dataclass(frozen=True)
-class RecordedCall:
+def _check_kind(kind: list[Any]) -> list[Any]:
+    """Return the kind of a value as the hook describes it. Raises `ValueError` for anything else."""
+    match kind:
+        case ["array"]:  # a class of this name
+            return ["object"]
+        case ["array", [*sizes]] if all(isinstance(size, int) for size in sizes):
+            return kind
+        case ["list" | "dict" as name, int(count), [*inner]]:
+            return [name, count, [_check_kind(one) for one in inner]]
+        case [str()]:
+            return kind
+        case _:
+            raise ValueError("not the kind of a value")
+
+
+_Kind = Annotated[list[Any], AfterValidator(_check_kind)]
+
+
+class RecordedCall(BaseModel):
     """One call: the kinds of its arguments by name, and the kind of its return value."""
 
-    argument_kinds: dict[str, Any]
-    return_kind: Any
-    digests: dict[str, str] = field(default_factory=dict[str, str])
+    argument_kinds: dict[str, _Kind]
+    return_kind: _Kind
+    digests: dict[str, str] = Field(default_factory=dict[str, str])
     """Digests of the array arguments, by name."""
 
 
-@dataclass(frozen=True)
-class CalledFunction:
+class CalledFunction(BaseModel):
     """A function that was called."""
 
     path: str
     name: str
     line: int
     calls: int
-    callers: tuple[str, ...]
-    """`path:line` of the calling functions in the checkout."""
-    recorded_calls: tuple[RecordedCall, ...]
+    callers: dict[str, int]
+    """`path:line` of the calling functions in the checkout -> number of recorded calls."""
+    recorded_calls: list[RecordedCall]
 
     @property
     def key(self) -> str:
         return f"{self.path}:{self.line}"
+
+
+class _TraceFile(BaseModel):
+    functions: list[CalledFunction]
+    lines: dict[str, set[int]]
 
 
 @dataclass(frozen=True)
@@ -64,34 +84,6 @@ class CallTrace:
     def was_executed(self, path: str, lines: Iterable[int]) -> bool:
         """Return whether any of these lines of a file was executed."""
         return bool(self.lines.get(path, frozenset()) & frozenset(lines))
-
-    def find_callees(self, key: str) -> frozenset[str]:
-        """Return the functions that a function called, directly or indirectly."""
-        found: set[str] = set()
-        waiting = {key}
-        while waiting:
-            callees = self._callees.get(waiting.pop(), set())
-            waiting |= callees - found - {key}
-            found |= callees
-        return frozenset(found)
-
-    def find_callers(self, key: str) -> frozenset[str]:
-        """Return the functions that called a function, directly or in a comprehension or lambda."""
-        found: set[str] = set()
-        for caller in self.functions[key].callers:
-            one = self.functions.get(caller)
-            inner = one is not None and one.name.rpartition(".")[2] in ("<listcomp>", "<genexpr>", "<lambda>")
-            found |= self.find_callers(caller) if inner and caller != key else {caller}
-        return frozenset(found)
-
-    @cached_property
-    def _callees(self) -> dict[str, set[str]]:
-        """Function -> functions that it called directly."""
-        found: dict[str, set[str]] = {}
-        for function in self.functions.values():
-            for caller in function.callers:
-                found.setdefault(caller, set()).add(function.key)
-        return found
 
     def is_scored_on_other_data(self, other: CallTrace) -> bool:
         """Return whether two runs score arrays of the same names but no equal array; False if unknown.
@@ -156,44 +148,6 @@ def _iterate_files(folder: Path) -> Iterator[tuple[str, bytes]]:
             yield name, content
 
 
-def _check_kind(kind: list[Any]) -> list[Any]:
-    """Return the kind of a value as the hook describes it. Raises `ValueError` for anything else."""
-    match kind:
-        case ["array"]:  # a class of this name
-            return ["object"]
-        case ["array", [*sizes]] if all(isinstance(size, int) for size in sizes):
-            return kind
-        case ["list" | "dict" as name, int(count), [*inner]]:
-            return [name, count, [_check_kind(one) for one in inner]]
-        case [str()]:
-            return kind
-        case _:
-            raise ValueError("not the kind of a value")
-
-
-_Kind = Annotated[list[Any], AfterValidator(_check_kind)]
-
-
-class _CallLine(BaseModel):
-    inputs: dict[str, _Kind] = Field(alias="in")
-    out: _Kind
-    digests: dict[str, str] = Field(default_factory=dict[str, str])
-
-
-class _FunctionLine(BaseModel):
-    path: str
-    name: str
-    line: int
-    calls: int
-    callers: dict[str, int]
-    seen: list[_CallLine]
-
-
-class _TraceFile(BaseModel):
-    functions: list[_FunctionLine]
-    lines: dict[str, set[int]]
-
-
 def _parse_files(folder: Path) -> CallTrace:
     functions: dict[str, CalledFunction] = {}
     lines: dict[str, set[int]] = {}
@@ -201,9 +155,7 @@ def _parse_files(folder: Path) -> CallTrace:
         with suppress(BadFile), raise_read_errors_as(name):
             trace = _TraceFile.model_validate_json(content)
             for one in trace.functions:
-                calls = tuple(RecordedCall(call.inputs, call.out, call.digests) for call in one.seen)
-                called = CalledFunction(one.path, one.name, one.line, one.calls, tuple(one.callers), calls)
-                functions.setdefault(called.key, called)
+                functions.setdefault(one.key, one)
             for file_name, numbers in trace.lines.items():
                 lines.setdefault(file_name, set()).update(numbers)
     return CallTrace(functions, {name: frozenset(numbers) for name, numbers in lines.items()})

@@ -71,7 +71,7 @@ from labwright.stages.prompt_inputs import (
     format_advice,
     read_plotting_reference,
 )
-from labwright.stages.repository.patched_arms import NothingLeftError
+from labwright.stages.repository.paper_study import NothingLeftError
 from labwright.stages.run_context import RunContext, as_node_failure, enter_step, raise_if_repeated, record_time_limit
 
 # Decide whether to prune a node while its code runs.

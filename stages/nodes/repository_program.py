@@ -46,8 +46,8 @@ from labwright.search.policy import NODE_KIND_BY_STAGE
 from labwright.search.scheduler import list_all_results
 from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
 from labwright.stages.prompt_inputs import build_node_brief
+from labwright.stages.repository.paper_study import NothingLeftError, has_only_word_arms, write_patched_program
 from labwright.stages.repository.patch_scope import index_code, list_reached_files
-from labwright.stages.repository.patched_arms import NothingLeftError, has_only_word_arms, write_patched_program
 from labwright.stages.run_context import RunContext
 
 PLOT_SCRIPT_PATH = Path(__file__).parent / "repository_plots.txt"
@@ -197,11 +197,7 @@ def _read_metric_values(outcome: JobOutcome, code: RepositoryProgram) -> list[fl
 # executed, scored, plotted, reviewed and checked for honesty like that of a model; only code that could not run at
 # all is rejected here. The decision records that the user has seen every result so far.
 
-MAX_PLAN_CHARS = 4_000
-"""Maximum number of characters of the plan."""
 MAX_TITLE_CHARS = 80
-PLAN_FILES = ("README.md", "README.txt", "README", "plan.md", "plan.txt")
-"""Files that may contain the plan, in order of precedence."""
 
 
 class UserCodeError(UsageError):
@@ -210,7 +206,7 @@ class UserCodeError(UsageError):
 
 @dataclass(frozen=True)
 class UserProgram:
-    """A program submitted by the user: its source tree and its plan, empty if no file contains one."""
+    """A program submitted by the user: its source tree and its plan, empty if the user gave none."""
 
     author: str
     files: Mapping[str, str]
@@ -225,14 +221,15 @@ class UserProgram:
 
 
 def read_user_program(folder: Path, *, author: str, note: str = "") -> UserProgram:
-    """Read the program in a folder: a source tree with an experiment.py, optionally a plan. Raises `UserCodeError`."""
+    """Read the program in a folder: a source tree with an experiment.py; the note is its plan. Raises
+    `UserCodeError`.
+    """
     if not folder.is_dir():
         raise UserCodeError(f"--code {folder} is not a folder: give one that contains {ENTRY_FILE}")
     files: dict[str, str] = {}
     try:
         for path in _list_files(folder):
             files[path] = read_file(folder, path, MAX_FILE_BYTES).decode("utf-8-sig")
-        plans = [files.pop(name, "") for name in PLAN_FILES]
         check_source(files)
     except UnicodeDecodeError:
         raise UserCodeError(
@@ -240,15 +237,12 @@ def read_user_program(folder: Path, *, author: str, note: str = "") -> UserProgr
         ) from None
     except (BadFile, OSError, SourceTreeError) as error:
         raise UserCodeError(f"--code {folder}: {str(error).splitlines()[0]}") from None
-    plan = next((text for text in plans if text.strip()), note).strip()
     if ENTRY_FILE not in files:
         raise UserCodeError(f"--code {folder} contains no {ENTRY_FILE}, which is the program that runs: add it")
     for name, text in files.items():
         if name.endswith(".py") and (fault := _find_fault(text)):
             raise UserCodeError(f"{folder / name} {fault}")
-    if len(plan) > MAX_PLAN_CHARS:
-        raise UserCodeError(f"the plan in {folder} has {len(plan)} characters: shorten it to at most {MAX_PLAN_CHARS}")
-    return UserProgram(author, files, plan)
+    return UserProgram(author, files, note.strip())
 
 
 def _list_files(folder: Path) -> list[str]:
@@ -259,7 +253,7 @@ def _list_files(folder: Path) -> list[str]:
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
         shown = (name for name in sorted((*names, *links)) if not name.startswith("."))
         files += [Path(place, name).relative_to(folder).as_posix() for name in shown]
-        if len(files) > MAX_FILES + len(PLAN_FILES):
+        if len(files) > MAX_FILES:
             raise UserCodeError(
                 f"--code {folder} has more than {MAX_FILES} files: give a folder with only the experiment"
             )

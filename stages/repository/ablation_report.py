@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -71,10 +70,6 @@ UNRANKED_GATES: tuple[Literal["breaks the program", "changes what is scored"], .
 
 MAX_STEPS_OF_UNIT = 10**6
 """A metric whose steps are not smaller than this part of 1 counts as coarse."""
-MIN_RANKED_PARTS = 5
-"""Minimum number of components that both the proxy and the full command must have ranked for their agreement to be
-reported.
-"""
 
 
 def compute_effect(direction: MetricDirection, baseline: float | None, ablated: float | None) -> float | None:
@@ -100,32 +95,14 @@ def exceeds_sum(singles: Iterable[float], joint: float, *, sigma: float) -> bool
     return joint > MIN_TWIN_ERRORS * sigma and joint - sum(singles) > MIN_TWIN_ERRORS * sigma
 
 
-def compute_rank_agreement(cheap: Mapping[str, float], full: Mapping[str, float]) -> float | None:
-    """Return the rank agreement between the effect sizes of a cheap command and the full one: Kendall's tau-b, from -1
-    to 1.
-
-    Uses the components that both measured; None for fewer than `MIN_RANKED_PARTS`, or if one of the commands ranks
-    nothing.
-    """
-    stats: Any = import_module("scipy.stats")  # half a second
-    names = [name for name in cheap if name in full]
-    if len(names) < MIN_RANKED_PARTS:
-        return None
-    tau = float(stats.kendalltau(*([abs(effects[name]) for name in names] for effects in (cheap, full))).statistic)
-    return None if math.isnan(tau) else tau
-
-
-def explain_no_floor(direction: MetricDirection, baseline: float | None, value: float | None) -> str:
-    """Return why the value of a run without the whole model or training is no floor; empty if it is one.
+def is_floor(direction: MetricDirection, baseline: float | None, value: float | None) -> bool:
+    """Return whether the value of a run without the whole model or training is a floor: worse than the baseline.
 
     Equal digits mean that nothing was removed; a better value, that something else was.
     """
     if baseline is None or value is None:
-        return "it has no value"
-    if value == baseline:
-        return NO_OPTIMIZER
-    is_worse = value < baseline if direction == "max" else value > baseline
-    return "" if is_worse else "it is better than the baseline"
+        return False
+    return value < baseline if direction == "max" else value > baseline
 
 
 def is_at_floor(effect: float, gap: float) -> bool:
@@ -266,11 +243,11 @@ def build_report_files(state: RunState) -> dict[str, str]:
     """Return the content of every file by name."""
     code, ablation, found = state.repository, state.ablation, state.repository.command
     assert code.imported is not None
-    kept = [one.repair for one in code.repairs if one.kept]
+    repairs = [one.repair for one in code.repairs]
     given = found.command.argv if found is not None else ()
-    ran = next((one.argv for one in reversed(kept) if one.argv), given)
+    ran = next((one.argv for one in reversed(repairs) if one.argv), given)
     variables = found.command.env if found is not None else {}
-    for repair in kept:
+    for repair in repairs:
         variables = variables | repair.env
     words = (*(f"{name}={value}" for name, value in sorted(variables.items())), *ran)
     values = {
@@ -316,8 +293,7 @@ def to_json(state: RunState) -> dict[str, Any]:
         "repairs": [dump(one) for one in code.repairs],
         "baseline": dump(code.baseline),
         "parts": [
-            part.model_dump(mode="json", exclude={"mutations"})
-            | {"ways": [way.what for way in part.mutations], "tried": gates[part.name]}
+            part.model_dump(mode="json") | {"ways": [way.what for way in part.ways], "tried": gates[part.name]}
             for part in (ablation.parts.parts if ablation.parts is not None else ())
         ],
         "not_examined": [

@@ -17,24 +17,17 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isfinite
 from statistics import fmean
 
-from labwright.record.claims.part_effects import FIRST_FRESH_SEED, PartEffect, compare_arms
-from labwright.record.events.repository_events import AblationsConcluded, FreshSeedsGiven, MutationTried, PartsFound
+from labwright.record.claims.part_effects import FIRST_FRESH_SEED, compare_arms
+from labwright.record.events.repository_events import AblationsConcluded, MutationTried, PartsFound
 from labwright.record.reducers.run_state import AblationState
 from labwright.record.schema.nodes import CellRun
-from labwright.record.schema.repository import (
-    MutationOutcome,
-    PartResult,
-    RepositoryMutation,
-    RepositoryPart,
-    UnexaminedPart,
-)
+from labwright.record.schema.repository import MutationOutcome, PartResult, PartWay, RepositoryPart, UnexaminedPart
 from labwright.sandbox.job import RepositoryError
 from labwright.sandbox.repository.trace import CallTrace, build_no_training_variables, read_trace
 from labwright.search.ablation_bandit import (
@@ -45,12 +38,10 @@ from labwright.search.ablation_bandit import (
     find_harmful,
     find_near_zero,
     order_sweep,
-    rank_arms,
     run_group_test,
     split_budget,
 )
 from labwright.stages.repository.ablation_report import (
-    MIN_RANKED_PARTS,
     NO_OPTIMIZER,
     UNRANKED_GATES,
     WHOLE_TRAINING,
@@ -58,21 +49,12 @@ from labwright.stages.repository.ablation_report import (
     build_results,
     classify_patch_run,
     compute_effect,
-    compute_rank_agreement,
     exceeds_sum,
-    explain_no_floor,
     is_at_floor,
     is_coarse_metric,
+    is_floor,
 )
-from labwright.stages.repository.arm_runs import (
-    BASELINE_ARM,
-    ArmRuns,
-    CommandSetup,
-    RepositoryArm,
-    gather_all,
-    name_arm,
-    read_value,
-)
+from labwright.stages.repository.arm_runs import ArmRuns, CommandSetup, RepositoryArm, gather_all, name_arm, read_value
 from labwright.stages.repository.authors import format_limits, propose_parts
 from labwright.stages.repository.baseline_reproduction import RepositoryReproduction
 from labwright.stages.run_context import RunContext
@@ -107,8 +89,8 @@ class _PartState:
     gate: MutationOutcome = "failed"
 
     @property
-    def mutation(self) -> RepositoryMutation:
-        return self.part.mutations[self.way]
+    def mutation(self) -> PartWay:
+        return self.part.ways[self.way]
 
     @property
     def is_strength(self) -> bool:
@@ -134,19 +116,9 @@ class RepositoryAblation:
         """Seeds of the baseline; every component is ablated at the first."""
         self.top: int = options.top
         self._reproduction = baseline
-        words = tuple(shlex.split(options.proxy))
-        command = self.setup.command.model_copy(update={"argv": words}) if words else self.setup.command
-        self._search_setup = replace(self.setup, command=command)
-        """Setup of the search: with the cheaper command, if there is one."""
-        self._is_proxy = bool(words)
-        self._baseline, self._search_baseline = baseline.arm, baseline.arm
-        if self._is_proxy:
-            proxy = replace(self._search_setup, tree=self.context.code.tree)
-            self._search_baseline = self.runs.build_arm(
-                BASELINE_ARM, "the proxy command", proxy, tree=self.setup.tree, stage="preliminary", kind="draft"
-            )
+        self._baseline = baseline.arm
         self._part_states: dict[str, _PartState] = {}
-        self._arms: dict[tuple[str, bool, tuple[tuple[str, int], ...]], RepositoryArm | None] = {}
+        self._arms: dict[tuple[tuple[str, int], ...], RepositoryArm | None] = {}
         self._trace = CallTrace()
         self._floor_task: asyncio.Task[float | None] | None = None
         self._joint_set: tuple[str, ...] = ()
@@ -164,13 +136,11 @@ class RepositoryAblation:
             why = f"the budget of {found.budget} runs leaves none for parts" if found.rest else found.why
             self._conclude(AblationsConcluded(results=(), top=(), runs=self._runs_spent, stopped=why))
             return
-        await gather_all([self._run(self._search_baseline, seed) for seed in self.seeds])
         order = order_sweep({part.name: part.prior for part in found.parts})
         await gather_all([self._measure_part(self._part_states[name]) for name in order])
         self._joint_set = await self._find_joint_set(found)
         await self._confirm(found)
-        agreement = await self._compute_proxy_agreement() if self._is_proxy else None
-        self._conclude(self._build_conclusion(found, agreement))
+        self._conclude(self._build_conclusion(found))
 
     def _conclude(self, concluded: AblationsConcluded) -> None:
         if self._ablation.results != concluded:
@@ -208,8 +178,7 @@ class RepositoryAblation:
 
     def _limit_to_budget(self, found: PartsFound, budget: int | None) -> PartsFound:
         """Keep the components that the budget allows, by prior; list the others as not examined."""
-        more = len(self.seeds) + MIN_RANKED_PARTS if self._is_proxy else 0
-        budget = budget or advise_budget(len(found.parts)) + more
+        budget = budget or advise_budget(len(found.parts))
         most = split_budget(len(found.parts), budget, k=self.top, baseline=len(self.seeds) + 2).explored
         names = order_sweep({part.name: part.prior for part in found.parts})[:most]
         left = tuple(
@@ -227,7 +196,7 @@ class RepositoryAblation:
         the smallest loss.
         """
         name, at_floor = one.part.name, dict[int, float]()
-        for way in range(len(one.part.mutations)):
+        for way in range(len(one.part.ways)):
             gate, effect = await self._try_way(one, way)
             if gate in ("moved", "no effect") and effect is not None:
                 one.way, one.gate = way, gate
@@ -255,7 +224,7 @@ class RepositoryAblation:
         return (self._first_baseline - floor) * (1 if self.setup.command.direction == "max" else -1)
 
     async def _try_way(self, one: _PartState, way: int) -> tuple[MutationOutcome, float | None]:
-        mutation, name = one.part.mutations[way], one.part.name
+        mutation, name = one.part.ways[way], one.part.name
         arm = self._build_arm({name: way})
         if arm is None:
             return self._record_gate(name, way, None, "no change"), None
@@ -271,7 +240,7 @@ class RepositoryAblation:
         gate = classify_patch_run(baseline, value, reached=reached, repeatable=is_repeatable)
         if gate == "no effect":  # equal digits at one seed may be chance
             again = read_value(await self._run(arm, self.seeds[1]), arm.metric)
-            other = self.runs.list_values(self._search_baseline).get(self.seeds[1])
+            other = self.runs.list_values(self._baseline).get(self.seeds[1])
             if again is not None and other is not None:
                 gate = classify_patch_run(other, again, reached=reached, repeatable=is_repeatable)
         effect = compute_effect(self.setup.command.direction, baseline, value)
@@ -293,20 +262,16 @@ class RepositoryAblation:
                 name = "the whole model"
                 arm = self._build_search_arm(name_arm([name], number), name, floor.what, tree, floor.words)
                 value = read_value(await self._run(arm, self.seeds[0]), arm.metric)
-                if not self._explain_no_floor(value):
+                if is_floor(self.setup.command.direction, self._first_baseline, value):
                     return value
-        name, command = WHOLE_TRAINING, self._search_setup.command
+        name, command = WHOLE_TRAINING, self.setup.command
         command = command.model_copy(update={"env": command.env | build_no_training_variables()})
-        setup = replace(self._search_setup, command=command)
+        setup = replace(self.setup, command=command)
         arm = self._build_search_arm(name_arm([name]), name, "no optimizer steps", setup=setup)
         value = read_value(await self._run(arm, self.seeds[0]), arm.metric)
-        why = self._explain_no_floor(value)
-        if why == NO_OPTIMIZER:
-            self._record_gate(name, 0, arm, "no effect", why)
-        return None if why else value
-
-    def _explain_no_floor(self, value: float | None) -> str:
-        return explain_no_floor(self.setup.command.direction, self._first_baseline, value)
+        if value is not None and value == self._first_baseline:
+            self._record_gate(name, 0, arm, "no effect", NO_OPTIMIZER)
+        return value if is_floor(self.setup.command.direction, self._first_baseline, value) else None
 
     async def _changes_scored_data(self, one: _PartState) -> bool:
         """Return whether a component whose removal improves the result far too much produces the scoring targets: in a
@@ -330,7 +295,7 @@ class RepositoryAblation:
             self.context.recorder.append(MutationTried(part=part, way=way, node=node, gate=gate, why=why[:300]))
         return gate
 
-    def _is_reached(self, mutation: RepositoryMutation) -> bool | None:
+    def _is_reached(self, mutation: PartWay) -> bool | None:
         """Return whether lines that a mutation changes ran in the traced run; None if it changes no Python code."""
         texts, reached = self.runs.mirror.read_texts(self.setup.tree), list[bool]()
         for edit in mutation.edits:
@@ -343,32 +308,30 @@ class RepositoryAblation:
 
     # --- arms ---------------------------------------------------------------------------------------------------------
 
-    def _build_arm(self, ways: Mapping[str, int], *, full: bool = False) -> RepositoryArm | None:
-        """Build the arm without these components, by their mutations; None if the mutations change nothing or conflict.
-
-        `full`: with the full command, where the search uses the proxy.
-        """
-        setup = self.setup if full else self._search_setup
-        key = (" ".join(setup.command.argv), full, tuple(ways.items()))
+    def _build_arm(self, ways: Mapping[str, int]) -> RepositoryArm | None:
+        """Build the arm without these components, by their mutations; None if they change nothing or conflict."""
+        key = tuple(ways.items())
         if key not in self._arms:
-            mutations = [self._part_states[name].part.mutations[way] for name, way in ways.items()]
+            mutations = [self._part_states[name].part.ways[way] for name, way in ways.items()]
             tree, words = self._build_tree(mutations), tuple(word for one in mutations for word in one.words)
             self._arms[key] = None
             if tree is not None and (tree != self.setup.tree or words):
                 self._arms[key] = self.runs.build_arm(
                     name_arm(ways, max(ways.values()) if len(ways) == 1 else 0),
                     f"without {' and '.join(ways)}: {'; '.join(one.what for one in mutations)}",
-                    setup,
+                    self.setup,
                     tree=tree,
                     words=words,
                     parts=tuple(ways),
-                    parent=self.runs.find_node(self._baseline if full else self._search_baseline),
+                    parent=self.runs.find_node(self._baseline),
                 )
         return self._arms[key]
 
-    def _find_arm(self, names: Sequence[str], *, full: bool = False) -> RepositoryArm | None:
-        """Return the arm without these components, by their selected mutations."""
-        return self._build_arm({name: self._part_states[name].way for name in names}, full=full)
+    def _find_arm(self, names: Sequence[str]) -> RepositoryArm | None:
+        """Return the arm without these components, by their selected mutations; None if one has none."""
+        if any(self._part_states[name].way < 0 for name in names):
+            return None
+        return self._build_arm({name: self._part_states[name].way for name in names})
 
     def _build_search_arm(
         self,
@@ -385,16 +348,16 @@ class RepositoryAblation:
         return self.runs.build_arm(
             name,
             f"without {part}: {what}{', with a trace of its calls' * traced}",
-            setup or self._search_setup,
+            setup or self.setup,
             tree=tree,
             words=words,
             parts=(part,),
             kind="replicate" if traced else "ablate",
-            parent=self.runs.find_node(self._search_baseline),
+            parent=self.runs.find_node(self._baseline),
             traced=traced,
         )
 
-    def _build_tree(self, mutations: Iterable[RepositoryMutation]) -> str | None:
+    def _build_tree(self, mutations: Iterable[PartWay]) -> str | None:
         """Return the tree with the edits of all mutations; None if they conflict."""
         try:
             return self.runs.mirror.apply_edits(self.setup.tree, [edit for one in mutations for edit in one.edits])
@@ -405,10 +368,10 @@ class RepositoryAblation:
 
     def _list_effects(self, names: Sequence[str]) -> dict[int, float | None]:
         """Return the effects of a set of components at the seeds of the search; None for a run without a value."""
-        arm = self._find_arm(names) if all(self._part_states[name].way >= 0 for name in names) else None
+        arm = self._find_arm(names)
         if arm is None:
             return {}
-        base, own = self.runs.list_values(self._search_baseline), self.runs.list_values(arm)
+        base, own = self.runs.list_values(self._baseline), self.runs.list_values(arm)
         seeds = [seed for seed in own if seed in base and seed < FIRST_FRESH_SEED]
         return {seed: compute_effect(self.setup.command.direction, base[seed], own[seed]) for seed in seeds}
 
@@ -438,8 +401,8 @@ class RepositoryAblation:
 
     def _list_all_values(self) -> list[list[float]]:
         """Return the values of every arm of the search."""
-        arms = [self._find_arm([one.part.name]) for one in self._part_states.values() if one.way >= 0]
-        found = [self.runs.list_values(arm) for arm in (self._search_baseline, *arms) if arm is not None]
+        arms = map(self._find_arm, ([name] for name in self._part_states))
+        found = [self.runs.list_values(arm) for arm in (self._baseline, *arms) if arm is not None]
         return [[value for value in values.values() if value is not None] for values in found]
 
     @property
@@ -447,7 +410,7 @@ class RepositoryAblation:
         """Standard deviation of one effect, from repeated measurements and the baseline's seeds; at least one step of a
         coarse metric."""
         effects = [one.effects for one in self._list_ranked()]
-        values = self.runs.list_values(self._search_baseline).items()
+        values = self.runs.list_values(self._baseline).items()
         baseline = [value for seed, value in values if value is not None and seed < FIRST_FRESH_SEED]
         sigma = compute_pooled_sigma(effects, baseline).sigma
         if not self._is_coarse:
@@ -500,14 +463,13 @@ class RepositoryAblation:
         split = split_budget(len(found.parts), found.budget, k=self.top, baseline=len(self.seeds) + 2)
         return CONFIRM_SEEDS * (2 + split.confirmed)
 
-    def _rank_sets(self) -> dict[tuple[str, ...], float]:
-        """Return the components that can have a verdict, and the joint set, with their effects in the search, the
-        largest first."""
+    def _rank_sets(self) -> list[tuple[str, ...]]:
+        """Return the components that can have a verdict, and the joint set, the largest effects in the search first."""
         effects: dict[tuple[str, ...], float] = {}
         effects |= {(one.name,): one.mean_effect for one in self._list_ranked() if one.effects}
         if self._joint_set:
             effects[self._joint_set] = self._list_effects(self._joint_set).get(self.seeds[0]) or 0.0
-        return dict(sorted(effects.items(), key=lambda one: (-abs(one[1]), one[0])))
+        return sorted(effects, key=lambda names: (-abs(effects[names]), names))
 
     async def _confirm(self, found: PartsFound) -> None:
         """Measure on fresh seeds what has no verdict, the largest effects of the search first, while the budget lasts.
@@ -517,7 +479,7 @@ class RepositoryAblation:
         """
         while self.context.state.limit_reason is None:
             left, chosen = found.budget - self._runs_spent, dict[tuple[str, int], RepositoryArm]()
-            for names, arm in self._list_unknown_sets().items():
+            for arm in self._list_unknown_arms():
                 count = max(CONFIRM_SEEDS, min(self._count_fresh_runs(arm) + 1, MAX_FRESH_SEEDS))
                 missing = {
                     (one.sha256, seed): one
@@ -527,48 +489,22 @@ class RepositoryAblation:
                 }
                 if missing and len(chosen | missing) <= left:
                     chosen |= missing
-                    self._record_fresh_seeds(names, count)
             await gather_all([self._run(arm, seed) for (_, seed), arm in chosen.items()])
             if not chosen:
                 return
 
-    def _list_unknown_sets(self) -> dict[tuple[str, ...], RepositoryArm]:
-        """Return the sets without a verdict that can be run with their arms, the largest effects first."""
+    def _list_unknown_arms(self) -> list[RepositoryArm]:
+        """Return the arms of sets without a verdict that can be run, the largest effects first."""
         unknown = {row.part for row in self._build_rows() if row.called == "unknown"}
-        found = {names: self._find_arm(names, full=True) for names in self._rank_sets() if "+".join(names) in unknown}
-        return {names: arm for names, arm in found.items() if arm is not None}
+        arms = (self._find_arm(names) for names in self._rank_sets() if "+".join(names) in unknown)
+        return [arm for arm in arms if arm is not None]
 
     def _count_fresh_runs(self, arm: RepositoryArm) -> int:
         return sum(one.seed >= FIRST_FRESH_SEED for one in self.runs.list_nodes(arm))
 
-    def _record_fresh_seeds(self, names: tuple[str, ...], count: int) -> None:
-        """Record how many fresh seeds a set gets, and why."""
-        part, ranked = "+".join(names), self._rank_sets()
-        if self._ablation.fresh_seeds.get(part, 0) < count:
-            place = [*ranked].index(names) + 1
-            why = f"effect {ranked[names]:+.4g} in the search, number {place} of {len(ranked)} by size"
-            why = why if count <= CONFIRM_SEEDS else f"{count - 1} gave no verdict"
-            self.context.recorder.append(FreshSeedsGiven(part=part, seeds=count, why=why))
-
-    async def _compute_proxy_agreement(self) -> float | None:
-        """Return how well the rankings by the proxy and by the full command agree, over at least `MIN_RANKED_PARTS`
-        components."""
-        full: dict[str, float] = {}
-        ranked = rank_arms(self._list_ranked())
-        for is_needed in (False, True):  # what has run first, then as many more as are needed
-            for one in ranked:
-                arm = self._find_arm([one.name], full=True)
-                if arm is None or one.name in full or (is_needed and len(full) >= MIN_RANKED_PARTS):
-                    continue
-                if is_needed:
-                    await self._run(arm, FIRST_FRESH_SEED)
-                if (effect := self._find_effect(arm)) is not None:
-                    full[one.name] = effect.effect.mean
-        return compute_rank_agreement({one.name: one.mean_effect for one in ranked if one.name in full}, full)
-
     # --- results ------------------------------------------------------------------------------------------------------
 
-    def _build_conclusion(self, found: PartsFound, agreement: float | None) -> AblationsConcluded:
+    def _build_conclusion(self, found: PartsFound) -> AblationsConcluded:
         rows = sorted(
             self._build_rows(),
             key=lambda row: (row.called in (*UNRANKED_GATES, "not measured", "not reached"), -abs(row.mean or 0.0)),
@@ -577,14 +513,13 @@ class RepositoryAblation:
         # ranked by fresh seeds; what has none comes after all that has
         ranked = sorted((row for row in rows if row.part in among), key=lambda row: not row.fresh)
         best = [row for row in ranked if (row.mean or 0.0) > 0][: self.top]
-        count = sum(self._count_fresh_runs(arm) < MAX_FRESH_SEEDS for arm in self._list_unknown_sets().values())
+        count = sum(self._count_fresh_runs(arm) < MAX_FRESH_SEEDS for arm in self._list_unknown_arms())
         count += sum(one.kind == "budget" for one in found.rest)
         left = f"{count} part{'s have' if count > 1 else ' has'} no verdict: the run budget of {found.budget} is used"
         return AblationsConcluded(
             results=tuple(rows),
             top=tuple(row.part for row in best if row.fresh),
             runs=self._runs_spent,
-            agreement=agreement,
             stopped=self.context.state.limit_reason or (f"{left}; raise --budget-runs" if count else ""),
         )
 
@@ -596,7 +531,7 @@ class RepositoryAblation:
     def _describe_set(self, names: tuple[str, ...]) -> MeasuredPart:
         """Describe a component, or a set, with its effect: on fresh seeds if there are any, otherwise in the search."""
         states = [self._part_states[name] for name in names]
-        ways = [(one.mutation,) if one.way >= 0 else one.part.mutations for one in states]
+        ways = [(one.mutation,) if one.way >= 0 else one.part.ways for one in states]
         is_joint = len(names) > 1
         found = MeasuredPart(
             "+".join(names),
@@ -605,19 +540,13 @@ class RepositoryAblation:
             "moved" if is_joint else states[0].gate,
             flag="together" if is_joint else "",
         )
-        arms = (self._find_arm(names, full=True), self._find_arm(names)) if states[0].way >= 0 else ()
-        effects = [(arm, self._find_effect(arm)) for arm in arms if arm is not None]
-        known = [(self.runs.find_node(arm), effect) for arm, effect in effects if effect is not None]
-        if not known:
+        arm = self._find_arm(names)
+        nodes = self.runs.list_nodes(arm) if arm is not None else []
+        effect = compare_arms(self.context.state, nodes[0].id) if nodes else None
+        if effect is None:
             return found
-        node, effect = next((one for one in known if one[1].is_fresh), known[-1])
-        seen = "" if effect.is_fresh else "seen by the proxy" if self._is_proxy else "seen in the search"
-        return found._replace(node=node, effect=effect, flag=found.flag or seen)
-
-    def _find_effect(self, arm: RepositoryArm) -> PartEffect | None:
-        """Return the effect of an arm; None if it has no run with a value."""
-        nodes = self.runs.list_nodes(arm)
-        return compare_arms(self.context.state, nodes[0].id) if nodes else None
+        seen = "" if effect.is_fresh else "seen in the search"
+        return found._replace(node=nodes[0].id, effect=effect, flag=found.flag or seen)
 
     # --- runs ---------------------------------------------------------------------------------------------------------
 
@@ -637,4 +566,4 @@ class RepositoryAblation:
 
     @property
     def _first_baseline(self) -> float | None:
-        return self.runs.list_values(self._search_baseline).get(self.seeds[0])
+        return self.runs.list_values(self._baseline).get(self.seeds[0])

@@ -292,9 +292,6 @@ def read_value(found: Node | CellRun | None, metric: str) -> float | None:
 
 # The first step of an ablation or a question: record the repository and the environment of its commands.
 
-LARGE_REPOSITORY_GB = 2.0
-"""Checkouts larger than this (GB) get a warning: large files are linked instead of copied for each run."""
-
 
 async def prepare_repository(context: RunContext) -> None:
     """Record the imported repository and its environment, and store the labels of its predictions out of its reach."""
@@ -314,8 +311,6 @@ async def prepare_repository(context: RunContext) -> None:
         write_labels(truth, truth.add_facts(facts), context.folder.labels)
     if known.imported is None:
         taken = repository.mirror.describe_import(code.commit, code.tree)
-        size = taken.bytes / 1e9
-        large = f"the checkout has {size:.1f} GB: its large files are linked, not copied"
         context.recorder.append(
             RepositoryImported(
                 repository=str(code.repository),
@@ -324,7 +319,7 @@ async def prepare_repository(context: RunContext) -> None:
                 snapshot=taken.is_snapshot,
                 files=taken.files,
                 bytes=taken.bytes,
-                faults=(*taken.faults, *([large] if size > LARGE_REPOSITORY_GB else [])),
+                faults=taken.faults,
             )
         )
     if known.environment is None:
@@ -334,7 +329,6 @@ async def prepare_repository(context: RunContext) -> None:
                 how=found.how,
                 python=found.version,
                 packages=dict(found.packages),
-                folders=found.command_environment.import_folders,
                 deviations=found.deviations,
                 mounts=dict(found.mounts),
                 device=context.sandbox.device,

@@ -12,7 +12,6 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
 from math import isfinite
 from pathlib import PurePosixPath
 from typing import TypeVar
@@ -22,13 +21,14 @@ from packaging.utils import canonicalize_name
 from labwright.models.author import Author, AuthorLimits, AuthorWork
 from labwright.models.client import ModelClient
 from labwright.models.roles.experiment_code import CoderInputs, HandIn
-from labwright.models.roles.repository import PartsInputs, PartWay, ProposedPart, ProposedParts
+from labwright.models.roles.repository import PartsInputs, ProposedParts
 from labwright.record.events.repository_events import PartsFound
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.repository import (
+    PartWay,
+    ProposedPart,
     RepositoryCommand,
     RepositoryEdit,
-    RepositoryMutation,
     RepositoryPart,
     UnexaminedPart,
     build_edit,
@@ -44,16 +44,15 @@ from labwright.sandbox.repository.trace import CallTrace
 from labwright.sandbox.settings import SandboxSettings
 from labwright.stages.measuring import TooLate
 from labwright.stages.repository.arm_runs import CommandSetup
-from labwright.stages.repository.command_discovery import find_key_line
 from labwright.stages.repository.patch_scope import (
     CodeIndex,
     find_tampering,
     index_code,
-    list_calls_of_result,
     list_changed_symbols,
     list_imports,
 )
 from labwright.stages.repository.program_facts import (
+    find_key_line,
     find_metric_places,
     list_functions,
     list_method_facts,
@@ -215,7 +214,7 @@ async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTra
     )
 
     async def check(answer: ProposedParts, tree: str) -> str:
-        wrong = await asyncio.to_thread(lambda: list(find_part_faults(answer, setup.command, code, trace)))
+        wrong = await asyncio.to_thread(lambda: list(find_part_faults(answer, setup.command, code)))
         more = f"; and {len(wrong) - MAX_COMPLAINTS} more" if len(wrong) > MAX_COMPLAINTS else ""
         return "\n".join(wrong[:MAX_COMPLAINTS]) + more
 
@@ -235,14 +234,12 @@ async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTra
         budget=0,
         parts=parts,
         rest=tuple(one for name, one in rest.items() if name not in {part.name for part in parts}),
-        floors=(_build_mutation(whole),) if whole is not None else (),
+        floors=(whole,) if whole is not None else (),
         why=made.result.reasons,
     )
 
 
-def find_part_faults(
-    answer: ProposedParts, command: RepositoryCommand, code: CodeIndex, trace: CallTrace
-) -> Iterator[str]:
+def find_part_faults(answer: ProposedParts, command: RepositoryCommand, code: CodeIndex) -> Iterator[str]:
     """Yield the reasons to refuse proposed parts: edits that do not apply or touch what makes data, targets or the
     metric."""
     names = [one.name for one in answer.parts]
@@ -252,22 +249,16 @@ def find_part_faults(
         if why := _explain_unknown_place(place, code):
             yield f"{place}: {why}"
     fixed = {*answer.data, *answer.targets, *answer.metric}
-    makers = {
-        made: f"{place}, which you named in `{'data' if place in answer.data else 'targets'}`"
-        for made, place in _list_made_by((*answer.data, *answer.targets), code, trace).items()
-    }
     ways = [(f"{part.name}, way {number}", way) for part in answer.parts for number, way in enumerate(part.ways, 1)]
     for name, way in (*ways, *([("whole", answer.whole)] if answer.whole is not None else [])):
-        if why := _find_way_fault(way, command, code, fixed, makers):
+        if why := _find_way_fault(way, command, code, fixed):
             yield f"{name}: {why}"
     for part in answer.parts:
         if part.path not in code.texts:
             yield f"{part.name}: there is no text file {part.path}"
 
 
-def _find_way_fault(
-    way: PartWay, command: RepositoryCommand, code: CodeIndex, fixed: set[str], makers: Mapping[str, str]
-) -> str:
+def _find_way_fault(way: PartWay, command: RepositoryCommand, code: CodeIndex, fixed: set[str]) -> str:
     if not way.edits and not way.words:
         return "it changes nothing: give words or edits"
     after: dict[str, str] = {}
@@ -287,8 +278,6 @@ def _find_way_fault(
             owner = place.rpartition(".")[0] if "." in symbol else place
             if place in fixed or owner in fixed:
                 return f"{place} makes data, targets or the metric and may not change"
-            if place in makers:
-                return f"{place} makes what {makers[place]}, returns, and may not change"
     return ""
 
 
@@ -301,57 +290,8 @@ def _explain_unknown_place(place: str, code: CodeIndex) -> str:
     return f"{path} has no function or class {symbol}" if symbol and symbol not in known else ""
 
 
-def _list_made_by(places: Sequence[str], code: CodeIndex, trace: CallTrace) -> dict[str, str]:
-    """Map the functions that make what a place of data or targets returns, and that nothing else calls, to that place.
-
-    A function that such a place calls without returning its value, such as the method, is not among them.
-    """
-    symbols = {one.key: f"{one.path}:{one.symbol}" for one in code.definitions}
-    makers = {
-        one.key: place
-        for one in code.definitions
-        for place in places
-        if f"{one.path}:{one.symbol}.".startswith(f"{place}.")
-    }
-    named, waiting = {*makers}, [one for one in code.definitions if one.key in makers]
-    while waiting:
-        one = waiting.pop()
-        called = list_calls_of_result(one.node)
-        for other in code.definitions:
-            if other.key not in makers and other.node.name in called and other.key in trace.find_callees(one.key):
-                makers[other.key] = makers[one.key]
-                waiting.append(other)
-    while True:  # what others call as well is not protected, nor is what only that calls
-        shared = {key for key in makers.keys() - named if not trace.find_callers(key) <= makers.keys()}
-        if not shared:
-            return {symbols[key]: place for key, place in makers.items() if key not in named}
-        makers = {key: place for key, place in makers.items() if key not in shared}
-
-
 def build_part(one: ProposedPart, code: CodeIndex) -> RepositoryPart:
-    """Return a part as it is recorded; its line is the first that it edits, otherwise that of its symbol."""
+    """Return a part as it is recorded, with the line of its symbol."""
     lines = [each.node.lineno for each in code.definitions if (each.path, each.symbol) == (one.path, one.symbol)]
-    edits = [edit for way in one.ways for edit in way.edits if edit.path == one.path and edit.old]
-    if edits and one.path in code.texts:
-        lines = [_find_edited_line(code.texts[one.path], edits[0])]
-    return RepositoryPart(
-        name=one.name,
-        path=one.path,
-        symbol=one.symbol,
-        line=lines[0] if lines else find_key_line(code.texts.get(one.path, ""), one.symbol),
-        why=one.why,
-        prior=one.prior,
-        mutations=tuple(map(_build_mutation, one.ways)),
-    )
-
-
-def _build_mutation(way: PartWay) -> RepositoryMutation:
-    return RepositoryMutation(what=way.what, words=way.words, edits=way.edits)
-
-
-def _find_edited_line(text: str, edit: RepositoryEdit) -> int:
-    """Return the number of the first line that an edit changes; `old` may begin with lines that it keeps."""
-    start = text[: max(0, text.find(edit.old))].count("\n") + 1
-    pairs = zip(edit.old.split("\n"), edit.new.split("\n"), strict=False)
-    kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-    return start + min(kept, edit.old.rstrip("\n").count("\n"))
+    line = lines[0] if lines else find_key_line(code.texts.get(one.path, ""), one.symbol)
+    return RepositoryPart(**dict(one), line=line)

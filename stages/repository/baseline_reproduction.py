@@ -1,7 +1,7 @@
 """Reproduce a repository's result: its command, the repairs it needs to run today, and its baseline.
 
-Guarantees: a repair is reverted if the same failure remains; each repair is recorded with its reason; no
-repair changes a metric, a split, a seed or a hyperparameter. There are at most `MAX_REPAIRS` repairs.
+Guarantees: each repair is recorded with its reason, and none changes a metric, a split, a seed or a hyperparameter. An
+author makes them, once in a study.
 Source: AblateCell, reproduction phase.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -20,13 +20,13 @@ from labwright.models.roles.experiment_code import CoderFact
 from labwright.models.roles.repository import PreparedCommand, PrepareInputs
 from labwright.record.baseline_check import check_baseline, parse_expected
 from labwright.record.errors import UsageError
-from labwright.record.events.repository_events import BaselineChecked, CommandFound, RepairTried
+from labwright.record.events.repository_events import BaselineChecked, CommandFound, RepairMade
 from labwright.record.events.run_events import HAND_IN
 from labwright.record.schema.decisions import RunTask
-from labwright.record.schema.nodes import CellRun
+from labwright.record.schema.nodes import CellRun, Failure
 from labwright.record.schema.repository import RepositoryCommand, RepositoryRepair, SameSeed, format_command_line
 from labwright.sandbox.job import RepositoryError
-from labwright.sandbox.repository.environment import RepositoryEnvironment, add_import_folder, add_packages
+from labwright.sandbox.repository.environment import RepositoryEnvironment, add_packages
 from labwright.sandbox.repository.metric import parse_metric
 from labwright.stages.repository.arm_runs import (
     BASELINE_ARM,
@@ -43,12 +43,10 @@ from labwright.stages.repository.authors import (
     format_machine,
     let_author_work,
 )
-from labwright.stages.repository.command_discovery import find_seed_args, list_candidates
 from labwright.stages.repository.patch_scope import find_script, index_code
-from labwright.stages.repository.program_facts import compute_signature, list_command_facts, propose_fixes
+from labwright.stages.repository.program_facts import find_seed_args, list_command_facts
 from labwright.stages.run_context import RunContext, decision_number
 
-MAX_REPAIRS = 8
 BASELINE_SEEDS = (0, 1, 2)
 """Seeds of the baseline."""
 MAX_TRIED_SEEDS = 4
@@ -79,27 +77,24 @@ async def _find_command(context: RunContext) -> CommandFound | str:
         return known
     code, repository = context.code, context.repository
     assert repository is not None and repository.environment is not None
-    texts = repository.mirror.read_texts(code.tree)
-    given, found = code.command_record if code.command else None, None
-    if code.metric and (given is not None or not context.models.has_author):
-        found = choose_command(texts, given, code.metric, direction=code.direction, scale=code.scale)
-    if found is None and not context.models.has_author:
-        has_command = bool(code.command) or any(not one.wrong for one in list_candidates(texts))
-        lacking = "--metric" if has_command else "--command"
+    given = code.command_record if code.command else None
+    if given is not None and code.metric:
+        texts = repository.mirror.read_texts(code.tree)
+        words = () if given.seeded else find_seed_args(index_code(texts), given.argv)
+        why = f"no seed is set, although the command accepts {' '.join(words)}: add it to compare runs by seed"
+        expected = parse_expected(code.expect) if code.expect else None
+        found = CommandFound(command=given, expected=expected, by="person", why=why if words else "")
+    elif not context.models.has_author:
+        lacking = " and ".join(["--command"] * (given is None) + ["--metric"] * (not code.metric))
         raise CatalogueError(f"the offline model reads no documents: give {lacking}, or name a model with --model")
-    if found is None:
-        start = code.command_record.model_copy(update={"metric": code.metric})
-        setup = CommandSetup(code.tree, start, repository.environment)
+    else:
+        setup = CommandSetup(code.tree, code.command_record, repository.environment)
         prepared = await _Preparation(context, setup, given, failed="").prepare()
         if isinstance(prepared, str):
             return prepared
         found = prepared.found
         if prepared.repair is not None:
             RepositoryReproduction(context, found).accept_repair("", prepared.repair)
-    else:
-        command = found.command.model_copy(update={"env": found.command.env | code.env})
-        expected = parse_expected(code.expect) if code.expect else found.expected
-        found = found.model_copy(update={"expected": expected, "command": command})
     context.recorder.append(found)
     return found
 
@@ -117,7 +112,7 @@ class _Prepared:
 class _Preparation:
     """An author's work on the command of a repository, and the check of what it hands in: the program runs it.
 
-    `command` is kept, except for what makes it run: the user's, or one found by rules.
+    `command` is kept, except for what makes it run.
     """
 
     def __init__(
@@ -228,7 +223,6 @@ class _Preparation:
             env=before.command.env | answer.env,
             metric=answer.metric,
             direction=code.direction if code.metric else answer.direction,
-            scale=code.scale,
             seeded=seeded,
         )
         parse_metric(command.metric)
@@ -237,7 +231,6 @@ class _Preparation:
         edits = build_edits(self._texts, self._runs.mirror.read_texts(tree))
         known = self._setup.command if self._failed else command
         repair = RepositoryRepair(
-            kind="prepared",
             pins=answer.pins,
             edits=edits,
             argv=command.argv if known.argv != command.argv else (),
@@ -275,9 +268,8 @@ class RepositoryReproduction:
         self.setup = CommandSetup(repository.code.tree, self.command.command, repository.environment)
         self.arm = self._build_arm(self.setup, UNMODIFIED)
         for event in context.state.repository.repairs:
-            if event.kept:
-                self.setup = self._apply_repair(event.repair)
-                self.arm = self._build_arm(self.setup, event.repair.reason)
+            self.setup = self._apply_repair(event.repair)
+            self.arm = self._build_arm(self.setup, event.repair.reason)
         self.runs.use_environment(self.setup.environment)
 
     def _build_arm(self, setup: CommandSetup, title: str, *, traced: bool = False) -> RepositoryArm:
@@ -296,12 +288,16 @@ class RepositoryReproduction:
         """Build the arm that tries a setup: the repository itself if nothing of it changes."""
         return self._build_arm(setup, UNMODIFIED if setup.tree == self.context.code.tree else title)
 
-    def accept_repair(self, signature: str, repair: RepositoryRepair) -> None:
+    def accept_repair(self, failure: str, repair: RepositoryRepair) -> None:
         """Record a repair of an author, which was run, and use it."""
-        if any(one.repair == repair for one in self.context.state.repository.repairs):
+        code, commit = self.context.state.repository, ""
+        if any(one.repair == repair for one in code.repairs):
             return  # by a process that ended right after
         self.setup = self._apply_repair(repair)
-        self._record(signature, repair, self.setup, kept=True, then="")
+        if repair.edits and code.imported is not None:
+            parent = next((one.commit for one in reversed(code.repairs) if one.commit), code.imported.commit)
+            commit = self.runs.mirror.commit(self.setup.tree, parent, repair.reason)
+        self.context.recorder.append(RepairMade(failure=failure, repair=repair, tree=self.setup.tree, commit=commit))
         self.arm = self._build_arm(self.setup, repair.reason)
 
     async def reproduce(self) -> None:
@@ -323,33 +319,15 @@ class RepositoryReproduction:
         return await self.runs.run(self._build_arm(self.setup, "with a trace of its calls", traced=True), self.seeds[0])
 
     async def _repair(self) -> str | None:
-        """Repair until the command gives a value. Return the remaining failure: empty if there is none, None if a limit
-        of the study came first.
+        """Repair a command that fails. Return why it gives no value: empty if it gives one; None at a limit of the
+        study.
         """
-        while True:
-            if (run := await self.runs.run(self.arm, self.seeds[0])) is None:
-                return None
-            signature = compute_signature(run.failure, run.stdout_tail)
-            if not signature:
+        while (run := await self.runs.run(self.arm, self.seeds[0])) is not None:
+            if run.failure is None:
                 return self._explain_missing_value(run)
-            repair = self._find_known_repair(signature)
-            if repair is None:
-                if why := await self._let_author_repair(signature, run):
-                    return why
-                continue
-            try:
-                changed = self._apply_repair(repair)
-                arm = self._build_arm(changed, repair.reason)
-            except RepositoryError as error:
-                self._record(signature, repair, self.setup, kept=False, then=str(error))
-                continue
-            if (again := await self.runs.run(arm, self.seeds[0])) is None:
-                return None
-            then = compute_signature(again.failure, again.stdout_tail)
-            kept = then != signature
-            self._record(signature, repair, changed, kept=kept, then=then)
-            if kept:
-                self.setup, self.arm = changed, arm
+            if why := await self._let_author_repair(run.failure, run.stdout_tail):
+                return why
+        return None
 
     def _explain_missing_value(self, run: CellRun) -> str:
         """Return why a run that did not fail has no value; empty if it has one."""
@@ -358,33 +336,22 @@ class RepositoryReproduction:
         available = ", ".join(sorted({one.name for one in run.measurements})) or "nothing"
         return f"{self.arm.metric} cannot be computed from these predictions; available: {available}"
 
-    def _find_known_repair(self, signature: str) -> RepositoryRepair | None:
-        """Return the next rule's repair that was not tried."""
-        tried = [one.repair for one in self.context.state.repository.repairs]
-        texts = self.runs.mirror.read_texts(self.setup.tree)
-        fixes = propose_fixes(signature, texts, self.setup.environment.command_environment.import_folders)
-        return next((one for one in fixes if one not in tried), None) if len(tried) < MAX_REPAIRS else None
-
-    async def _let_author_repair(self, signature: str, run: CellRun) -> str:
+    async def _let_author_repair(self, failure: Failure, output: str) -> str:
         """Let an author repair the command, once in a study. Return why it does not run then; empty if it does."""
-        state, message = self.context.state.repository, run.failure.message if run.failure else ""
-        description = message if signature in message else f"{signature} ({message})"
-        if not self.context.models.has_author or any(one.by == "model" for one in state.repairs):
-            return description
-        failed = f"{description}\n\n{drop_overwritten(run.stdout_tail)[-2 * MAX_TAIL_CHARS :]}"
+        if not self.context.models.has_author or self.context.state.repository.repairs:
+            return failure.message
+        failed = f"{failure.message}\n\n{drop_overwritten(output)[-2 * MAX_TAIL_CHARS :]}"
         prepared = await _Preparation(self.context, self.setup, self.setup.command, failed=failed).prepare()
         if isinstance(prepared, str):
             return prepared
         if prepared.repair is None:
-            return description
-        self.accept_repair(signature, prepared.repair)
+            return failure.message
+        self.accept_repair(failure.message, prepared.repair)
         return ""
 
     def _apply_repair(self, repair: RepositoryRepair) -> CommandSetup:
         """Return the setup with a repair applied. Raises `RepositoryError` if that is impossible."""
         setup = self.setup
-        if repair.kind == "pythonpath":
-            return replace(setup, environment=add_import_folder(setup.environment, repair.env["PYTHONPATH"]))
         command = setup.command.model_copy(update={"env": setup.command.env | repair.env})
         if repair.argv:
             seeded = any("{seed}" in word for word in repair.argv)
@@ -392,16 +359,6 @@ class RepositoryReproduction:
         made = add_packages(setup.environment, repair.pins, self.context.sandbox) if repair.pins else setup.environment
         tree = self.runs.mirror.apply_edits(setup.tree, repair.edits)
         return CommandSetup(tree, command, _check_pins(setup.environment, made, repair.pins))
-
-    def _record(self, signature: str, repair: RepositoryRepair, setup: CommandSetup, *, kept: bool, then: str) -> None:
-        code = self.context.state.repository
-        commit, by = "", "model" if repair.kind == "prepared" else "rule"
-        if kept and repair.edits and code.imported is not None:
-            parent = next((one.commit for one in reversed(code.repairs) if one.commit), code.imported.commit)
-            commit = self.runs.mirror.commit(setup.tree, parent, repair.reason)
-        self.context.recorder.append(
-            RepairTried(signature=signature, repair=repair, by=by, tree=setup.tree, commit=commit, kept=kept, then=then)
-        )
 
     # --- baseline -----------------------------------------------------------------------------------------------------
 
@@ -426,37 +383,6 @@ class RepositoryReproduction:
             same_seed=same,
             why=why,
         )
-
-
-def choose_command(
-    texts: Mapping[str, str], given_command: RepositoryCommand | None, metric: str, *, direction: str, scale: float
-) -> CommandFound | None:
-    """Choose the command to run: the user's, or the first of the documents and the code that can run; None if there is
-    none.
-    """
-    if given_command is not None:
-        words = () if given_command.seeded else find_seed_args(index_code(texts), given_command.argv)
-        why = f"no seed is set, although the command accepts {' '.join(words)}: add it to compare runs by seed"
-        return CommandFound(command=given_command, by="person", why=why if words else "")
-    found = list_candidates(texts)
-    best = next((one for one in found if not one.wrong), None)
-    if best is None:
-        return None
-    others = "; ".join(
-        f"{one.location} has `{format_command_line(one.argv)}`: {one.wrong}" for one in found if one.wrong
-    )
-    return CommandFound(
-        command=RepositoryCommand(
-            argv=best.argv,
-            env=dict(best.env),
-            metric=metric,
-            direction="min" if direction == "min" else "max",
-            scale=scale,
-            seeded=best.is_seeded,
-        ),
-        by="repository",
-        why=f"from {best.location}" + (f"; {others}" if others else ""),
-    )
 
 
 def _check_pins(

@@ -231,37 +231,3 @@ def rank_path(path: str) -> int:
     if path.endswith(".py"):
         return 2 if re.search(r"(^|/)(tests?|docs?|examples?|scripts?)(/|$)", path) else 1
     return 3
-
-
-def list_calls_of_result(function: FunctionNode) -> set[str]:
-    """Return the last names of the calls by which a function computes what it returns, yields or stores in attributes.
-
-    Read from assignments alone, in any order, so a name that is used for two values counts as both.
-    """
-    assigned: list[tuple[set[str], list[ast.expr]]] = []
-    results: list[ast.expr] = []
-    for node in ast.walk(function):
-        if isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) and node.value is not None:
-            results.append(node.value)
-        elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.NamedExpr) and node.value is not None:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = {name for one in targets for name in _list_names(one)}
-            assigned.append((names, [node.value]))
-            if any(isinstance(one, ast.Attribute) for one in targets):
-                results.append(node.value)
-        elif isinstance(node, ast.For):
-            assigned.append((_list_names(node.target), [node.iter]))
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):  # `rows.append(draw())`
-            assigned.append((_list_names(node.func.value), [*node.args, *(one.value for one in node.keywords)]))
-    known, calls = set[str](), set[str]()
-    while results:
-        value = results.pop()
-        calls |= {read_last_name(one.func) for one in ast.walk(value) if isinstance(one, ast.Call)}
-        new = _list_names(value) - known
-        known |= new
-        results += [one for names, values in assigned if names & new for one in values]
-    return calls - {""}
-
-
-def _list_names(node: ast.expr) -> set[str]:
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} - {"self"}

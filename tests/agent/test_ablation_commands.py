@@ -25,6 +25,7 @@ def test_a_limit_ends_it_a_higher_one_lets_it_go_on_and_every_command_reads_it(
     slow = FILES | {"train.py": f"import time\ntime.sleep(0.4)\n{FILES['train.py']}"}
     make_repository(tmp_path / "tinyfit", slow)  # 20 runs by 2 workers take four seconds at least
     words = "ablate tinyfit --metric metrics.json:test.r2 --top 1 --budget-runs 20 --out out".split()
+    words += ["--command", "python train.py --seed {seed}"]
     assert main([*words, "--workers", "2", "--time-limit", "2s"]) == 3
     report = Path("out/report.md")
     assert (

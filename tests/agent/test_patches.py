@@ -22,7 +22,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, read_source
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.idea import Idea
-from labwright.record.source_tree import SourceEdit
+from labwright.record.schema.repository import RepositoryEdit
 from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from labwright.stages.nodes import node_cells
 from tests.inspector.web_server import running_server
@@ -112,7 +112,7 @@ OPTION = ('parser.add_argument("--seed", type=int, default=0)\n', 'parser.add_ar
 
 
 def edited(find: str, replace: str, arm: str = "lifted", path: str = "fit/model.py") -> tuple[ArmPatch, ...]:
-    return (ArmPatch(arms=(arm,), edits=(SourceEdit(path=path, find=find, replace=replace),)),)
+    return (ArmPatch(arms=(arm,), edits=(RepositoryEdit(path=path, old=find, new=replace),)),)
 
 
 def lifted() -> tuple[ArmPatch, ...]:
@@ -121,14 +121,14 @@ def lifted() -> tuple[ArmPatch, ...]:
         ArmPatch(
             arms=("lifted",),
             edits=(
-                SourceEdit(path="fit/model.py", find="def worth(seed):", replace="def worth(seed, lift):"),
-                SourceEdit(
+                RepositoryEdit(path="fit/model.py", old="def worth(seed):", new="def worth(seed, lift):"),
+                RepositoryEdit(
                     path="fit/model.py",
-                    find=RETURN,
-                    replace="    bonus = 0.05\n    return 0.5 + LIFT + bonus + 0.01 * rng.random()\n",
+                    old=RETURN,
+                    new="    bonus = 0.05\n    return 0.5 + LIFT + bonus + 0.01 * rng.random()\n",
                 ),
-                SourceEdit(path="train.py", find=OPTION[0], replace="".join(OPTION)),
-                SourceEdit(path="train.py", find="worth(opts.seed)", replace="worth(opts.seed, opts.lift)"),
+                RepositoryEdit(path="train.py", old=OPTION[0], new="".join(OPTION)),
+                RepositoryEdit(path="train.py", old="worth(opts.seed)", new="worth(opts.seed, opts.lift)"),
             ),
         ),
     )
@@ -253,14 +253,14 @@ def test_a_method_is_written_as_a_patch(
     ]
     assert len(seeds) == len(set(seeds))  # the baseline is the same in all nodes: each seed runs once
 
-    assert "worth(seed)  <- train.py" in author.asked["draft"].repository.map
+    assert "  worth(seed)" in author.asked["draft"].repository.map
     read, measured, baseline = author.results["draft"]
     assert "def worth(seed)" in read
     assert "changes a line that writes the result" in measured
     assert "is the baseline" in baseline
     debug = author.asked["debug"]
-    assert debug.changed[0].path == "fit/model.py (in lifted)" and "LIFT" in debug.changed[0].text
-    assert [one.name for one in debug.made if one.patch] == ["lifted"] and debug.start == "lifted"
+    (made,) = [one for one in debug.made if one.patch]
+    assert made.name == debug.start == "lifted" and "LIFT" in made.patch
     assert "must not change lifted" in author.results["ablate"][0]
     assert main(["audit", str(run)]) == 0 and "clean: 0 unbound" in capsys.readouterr().out
     with running_server(tmp_path) as web:

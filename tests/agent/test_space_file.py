@@ -13,8 +13,8 @@ from labwright.agent.plan_files import read_space
 from labwright.record.errors import UsageError
 from labwright.record.schema.data_plan import Arm, DataPlan
 from labwright.record.schema.repository import apply_space
-from labwright.stages.repository.command_discovery import find_unknown_args
 from labwright.stages.repository.patch_scope import index_code
+from labwright.stages.repository.program_facts import find_unknown_args
 from tests.agent.test_repository_study import IDEA, PLAN
 from tests.repositories import make_repository
 

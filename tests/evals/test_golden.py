@@ -54,14 +54,14 @@ def test_all_worked_cases_agree(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_does_not_agree_is_told_case_by_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = copy.deepcopy(CASES)
     wrong[0]["expect"]["acc"] = 0.5
-    wrong[3]["expect"]["note"] = "x"
+    wrong[3]["expect"]["failure"] = "x"
     wrong.append({"id": "new", "what": "magic", "given": {}, "expect": {}})
     (tmp_path / "g.json").write_text(json.dumps({"cases": wrong}))
     assert main(str(tmp_path / "g.json")) == 1
     assert capsys.readouterr().out.splitlines() == [
         "2 of 5 agree",
         "tie: acc is 1.0, not 0.5",
-        "no file: note is '', not 'x'",
+        "no file: failure is 'no measurement', not 'x'",
         "new: there is no implementation for 'magic'",
     ]
     assert find_disagreements(CASES) == [] and len(COMPUTE) >= 24

@@ -933,7 +933,7 @@ SHOWN_REPOSITORY = ShownRepository(
     command="python train.py --seed {seed} {overrides}",
     metric="metrics.json:val.r2 (accuracy)",
     test_metric=True,
-    map="train.py (40 lines)\n  fit(x, y)  <- train.py",
+    map="train.py (40 lines)\n  fit(x, y)",
     shown=(SHOWN_FILE,),
     left_out=3,
     frozen=("data/*",),
@@ -943,7 +943,6 @@ ARMS = PatchingInputs(
     start="method",
     repository=SHOWN_REPOSITORY,
     made=(ShownArm(name="plain"), ShownArm(name="method", words=("--bend",), patch="--- a/train.py\n+++ b/train.py\n")),
-    changed=(SHOWN_FILE.model_copy(update={"path": "train.py (in method)"}),),
 )
 INPUTS["repository_plan"] = RepositoryPlanInputs(
     idea=IDEA,

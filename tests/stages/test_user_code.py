@@ -25,13 +25,11 @@ def folder(root: Path, **files: str) -> Path:
     return root
 
 
-def test_a_folder_is_code_plots_and_a_plan(tmp_path: Path) -> None:
-    place = folder(
-        tmp_path / "own", experiment_py=CODE, plots_py="import numpy\n", README_md="# Wider\n\nIt is wider.\n"
-    )
+def test_a_folder_is_code_and_plots(tmp_path: Path) -> None:
+    place = folder(tmp_path / "own", experiment_py=CODE, plots_py="import numpy\n")
     (place / "__pycache__").mkdir()
     (place / ".git").mkdir()
-    found = read_user_program(place, author="Ada", note="unused")
+    found = read_user_program(place, author="Ada", note="# Wider\n\nIt is wider.\n")
     files = {"experiment.py": CODE, "plots.py": "import numpy\n"}
     assert found == UserProgram("Ada", files, "# Wider\n\nIt is wider.") and found.title == "Wider"
     bare = read_user_program(folder(tmp_path / "bare", experiment_py=CODE), author="Ada", note="a note\nof two lines")
@@ -49,7 +47,6 @@ def test_a_folder_is_code_plots_and_a_plan(tmp_path: Path) -> None:
         ({"experiment_py": CODE, "scores_json": "1"}, "'scores.json' is reserved for the harness"),
         ({"experiment_py": "from labwright.record.schema.idea import Idea"}, "imports 'labwright.record.schema.idea'"),
         ({"experiment_py": "import lab._store"}, "imports 'lab._store'"),
-        ({"experiment_py": CODE, "README_md": "x" * 5000}, "5000 characters"),
         ({"experiment_py": "(" * 5000 + ")" * 5000}, "is not valid Python"),
     ],
 )

@@ -92,7 +92,7 @@ def _get_note(code):
             line = 0 if code.co_name == "<module>" else code.co_firstlineno  # a function may begin on line 1
             key = f"{path}:{line}"
             name = getattr(code, "co_qualname", None) or code.co_name
-            new = {"path": path, "name": name, "line": line, "calls": 0, "callers": {}, "seen": []}
+            new = {"path": path, "name": name, "line": line, "calls": 0, "callers": {}, "recorded_calls": []}
             known = _functions.setdefault(key, new), _lines.setdefault(path, set()), key
         _known[code] = known
     return known or None
@@ -127,18 +127,18 @@ def _trace_call(frame, event, argument):
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         given = {name: frame.f_locals.get(name) for name in names}
         seen = {
-            "in": {name: _describe_value(value) for name, value in given.items()},
-            "out": ["None"],
+            "argument_kinds": {name: _describe_value(value) for name, value in given.items()},
+            "return_kind": ["None"],
             "digests": {name: digest for name, value in given.items() for digest in [_hash_array(value)] if digest},
         }
-        note["seen"].append(seen)
+        note["recorded_calls"].append(seen)
     lines.add(frame.f_lineno)
 
     def local(frame, event, argument):
         if event == "line":
             lines.add(frame.f_lineno)
         elif event == "return" and seen is not None:
-            seen["out"] = _describe_value(argument)
+            seen["return_kind"] = _describe_value(argument)
         return local
 
     return local

@@ -41,7 +41,7 @@ def test_patterns_pass_by_linked_folders_and_a_linked_file_goes_alone(tmp_path: 
         (code / "deep" / "metrics.json").write_text("{}")
 
     place = checkout(tmp_path, plant)
-    assert prepare_checkout(place, map(parse_metric, ("*/metrics.json:acc", "metrics.json:acc")), "out") == [True, True]
+    prepare_checkout(place, map(parse_metric, ("*/metrics.json:acc", "metrics.json:acc")), "out")
     assert not (place / "deep" / "metrics.json").exists() and not os.path.lexists(place / "metrics.json")
     assert (precious / "metrics.json").read_text() == '{"acc": 0.91}'
 
@@ -79,8 +79,8 @@ def test_a_checkout_goes_however_its_code_locked_or_nested_it_and_what_it_links_
     assert not place.exists() and (precious / "metrics.json").exists()
 
 
-CALL = '{"in": {"x": %s, "y": ["number"]}, "out": ["number"], "digests": {"x": %s}}'
-FUNCTION = '{"path": "a.py", "name": "f", "line": %s, "calls": 1, "callers": {}, "seen": [%s]}'
+CALL = '{"argument_kinds": {"x": %s, "y": ["number"]}, "return_kind": ["number"], "digests": {"x": %s}}'
+FUNCTION = '{"path": "a.py", "name": "f", "line": %s, "calls": 1, "callers": {}, "recorded_calls": [%s]}'
 
 
 @pytest.mark.parametrize(

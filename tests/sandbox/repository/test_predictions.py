@@ -88,7 +88,7 @@ def positive_losses(values: NDArray[Any]) -> NDArray[Any]:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"), [(percent, "no value is below 0, and row"), (positive_losses, "no value is below 0, and row")]
+    ("change", "said"), [(percent, "its rows sum to 100 to 100; "), (positive_losses, "and its rows sum to ")]
 )
 def test_what_may_be_probabilities_or_logits_is_refused(
     scored: Callable[[NDArray[Any], str, str], MetricReading],

@@ -210,21 +210,26 @@ class TestCommands:
             await call(tools, "write", path="main.py", text="import os\nprint('hello', os.getcwd())\n")
             assert "hello /experiment\n[exit code 0" in await call(tools, "run", command="python main.py")
             command = (
-                "sed -i s/hello/bye/ main.py; rm run.sh; echo x > made.txt; echo '# x' >> tinyfit/report.py; "
+                "sed -i s/hello/bye/ main.py; rm run.sh; echo x > made.txt; "
                 "ln -sf /etc/passwd tinyfit/link; rm train.py; ln -s /etc/passwd train.py"
             )
             text = await call(tools, "run", command=command)
-            assert "[tinyfit/report.py is frozen (tinyfit/report.py): put back]" in text
             assert "[changed in the tree: " in text and "not kept in the tree (no text, or too large): train.py" in text
             patch = GitMirror(tmp_path / "m" / "mirror").build_diff(start, tools.tree)
             assert "bye" in patch and "deleted file mode" in patch and "run.sh" in patch
-            assert "made.txt" not in patch and "train.py" not in patch and "report.py" not in patch
-            assert "# x" not in await call(tools, "read", path="tinyfit/report.py")
+            assert "made.txt" not in patch and "train.py" not in patch
             assert "x" in await call(tools, "read", path="made.txt")
             for path in ("train.py", "tinyfit/link"):
                 assert "is a symbolic link" in await refused(tools, "read", path=path)
             failed = await tools.call("run", {"command": "python -c 'raise ValueError(\"odd\")'"})
             assert failed.failed and "ValueError: odd" in failed.text
+            text = await call(tools, "run", command="echo '# x' >> tinyfit/report.py; sed -i s/bye/ciao/ main.py")
+            assert "[frozen: tinyfit/report.py; put back, and files that commands created are gone]" in text
+            assert "# x" not in await call(tools, "read", path="tinyfit/report.py")
+            assert "ciao" in await call(tools, "read", path="main.py")
+            assert "cannot be read" in await refused(tools, "read", path="made.txt")
+            patch = GitMirror(tmp_path / "m" / "mirror").build_diff(start, tools.tree)
+            assert "ciao" in patch and "report.py" not in patch
 
     async def test_a_command_has_no_network_credentials_or_other_files(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -283,7 +288,7 @@ async def test_the_commands_of_a_session_are_bounded_by_its_limit(tmp_path: Path
 
     async def run(job: CommandJob) -> CommandOutcome:
         jobs.append(job)
-        return CommandOutcome(0.1, None, "", "score 0.91\n", "")
+        return CommandOutcome(0.1, None, "", "score 0.91\n")
 
     async with open_tools(tmp_path) as opened:
         mirror, tree = GitMirror(tmp_path / "m" / "mirror"), opened.tree

@@ -1,4 +1,4 @@
-"""Static analysis of a repository: commands, options, known fixes, edits of its code."""
+"""Static analysis of a repository: commands, options, edits of its code."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labwright.models.offline.repository_author import find_function, return_argument, return_zeros
-from labwright.record.schema.nodes import Failure
-from labwright.record.schema.repository import RepositoryRepair, build_edit
+from labwright.record.schema.repository import build_edit
 from labwright.sandbox.repository.git_mirror import apply_edit
-from labwright.stages.repository.command_discovery import find_keys, find_missing_script, find_options, list_candidates
-from labwright.stages.repository.patch_scope import index_code, list_calls_of_result
-from labwright.stages.repository.program_facts import compute_signature, propose_fixes
+from labwright.stages.repository.patch_scope import index_code
+from labwright.stages.repository.program_facts import (
+    find_keys,
+    find_missing_script,
+    find_options,
+    find_seed_args,
+    find_unknown_args,
+)
 from tests.repositories import FILES
 
 HYDRA = {
@@ -26,50 +30,6 @@ HYDRA = {
     "conf/schedule/cosine.yaml": "warmup: 2\n",
     "conf/schedule/none.yaml": "{}\n",
 }
-MANY = {
-    "README.md": "    $ python main.py --epochs 3\n    python fit.py train --seed 4 --out x\n",
-    "fit.py": (
-        "import argparse\np = argparse.ArgumentParser()\ns = p.add_subparsers()\nt = s.add_parser('train')\n"
-        "t.add_argument('--seed', type=int)\nt.add_argument('--no-gate', action='store_true')\n"
-        "e = s.add_parser('evaluate')\ne.add_argument('--out')\nargs = p.parse_args()\n"
-    ),
-}
-
-
-def first(files: dict[str, str]) -> tuple[str, ...]:
-    return list_candidates(files)[0].argv
-
-
-def test_the_readme_command_with_its_seed_marked() -> None:
-    found = list_candidates(FILES)
-    assert found[0].argv == ("python", "train.py", "--seed", "{seed}") and found[0].location == "README.md"
-    assert not found[0].wrong and len(found) == 1
-
-
-def test_what_is_outdated_gives_way_to_what_the_code_offers() -> None:
-    found = list_candidates(MANY)
-    assert (
-        found[0].argv == ("python", "fit.py", "train", "--seed", "{seed}") and found[0].location == "the code of fit.py"
-    )
-    assert {one.wrong for one in found[1:]} == {"there is no main.py", "the parser has no option --out"}
-
-
-@pytest.mark.parametrize(
-    ("files", "argv"),
-    [
-        (HYDRA, ("python", "run.py", "hydra.run.dir={out}", "seed={seed}")),
-        (
-            {"src/pkg/__init__.py": "", "src/pkg/train.py": "if __name__ == '__main__':\n    pass\n"},
-            ("python", "-m", "pkg.train"),
-        ),
-        (
-            {"Makefile": "all:\n\tpython go.py --n 3 \\\n\t  --seed=7\n", "go.py": "print(1)\n"},
-            ("python", "go.py", "--n", "3", "--seed={seed}"),
-        ),
-    ],
-)
-def test_entries_of_many_kinds(files: dict[str, str], argv: tuple[str, ...]) -> None:
-    assert first(files) == argv
 
 
 def test_options_and_keys_that_can_be_turned_off() -> None:
@@ -108,38 +68,6 @@ def test_options_and_keys_that_can_be_turned_off() -> None:
         "model.width": 8,
         "schedule.warmup": 2,
     }
-
-
-# --- repairs ----------------------------------------------------------------------------------------------------------
-
-
-def propose(message: str, texts: dict[str, str], *folders: str) -> list[RepositoryRepair]:
-    signature = compute_signature(Failure(kind="other", message=message), "")
-    return list(propose_fixes(signature, texts, folders))
-
-
-def test_modules_of_the_repository_are_found_and_others_are_asked_for() -> None:
-    message, texts = (
-        "ModuleNotFoundError: No module named 'pkg.core'",
-        {"src/pkg/core.py": "", "src/pkg/__init__.py": ""},
-    )
-    assert [one.env for one in propose(message, texts)] == [{"PYTHONPATH": "src"}]
-    assert [one.pins for one in propose(message, texts, "src")] == [("pkg",)]
-    found = propose("ModuleNotFoundError: No module named 'scipy.io'", {"a.py": ""})
-    assert [(one.kind, one.pins) for one in found] == [("pins", ("scipy",))]
-    assert propose("AttributeError: module 'numpy' has no attribute 'int'", {"a.py": "np.int(2)\n"}) == []
-
-
-def test_failures_are_distinguished() -> None:
-    assert compute_signature(None, "anything") == ""
-    assert compute_signature(Failure(kind="memory", message="too much"), "") == "memory"
-    found = compute_signature(Failure(kind="other", message="x"), "train.py: error: unrecognized arguments: --old 3")
-    assert found == "option:--old"
-    found = compute_signature(
-        Failure(kind="other", message="m"), "FileNotFoundError: [Errno 2] No such file: 'd/x.npy'"
-    )
-    assert found == "data:d/x.npy"
-    assert compute_signature(Failure(kind="other", message="ValueError: odd"), "") == "ValueError: odd"
 
 
 # --- edits ------------------------------------------------------------------------------------------------------------
@@ -219,26 +147,6 @@ def test_functions_give_back_zeros_or_their_argument() -> None:
     assert zero("stream") is None and zero("nothing") is None and find_function(text, "Layer.backward") is None
 
 
-DRAWS = """
-class Loader:
-    def __init__(self, path):
-        self.rows = read(path)
-
-    def batches(self, model):
-        x = draw(self.rows)
-        model.update(embed(x))
-        rows = []
-        for one in split(x):
-            rows.append(clean(one))
-        yield rows
-"""
-
-
-def test_the_calls_that_make_a_result_are_those_whose_values_it_returns() -> None:
-    found = {one.symbol: list_calls_of_result(one.node) for one in index_code({"a.py": DRAWS}).definitions}
-    assert found == {"Loader.__init__": {"read"}, "Loader.batches": {"draw", "split", "clean"}}
-
-
 @pytest.mark.parametrize(
     ("argv", "lacking"),
     [
@@ -254,25 +162,9 @@ def test_a_script_that_a_command_names_and_the_repository_lacks(argv: tuple[str,
 TRAIN = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--n')\nif __name__ == '__main__':\n    pass\n"
 
 
-@pytest.mark.parametrize(
-    ("document", "text", "argv"),
-    [
-        ("README.md", "- Train it with `python train.py --n 3`.\n", ("python", "train.py", "--n", "3")),
-        ("README.md", "    ./lib/fit.py --n 3\n", ("python", "./lib/fit.py", "--n", "3")),
-        ("lib/README.md", "    python fit.py --n 3\n", ("cd", "lib", "&&", "python", "fit.py", "--n", "3")),
-    ],
-)
-def test_commands_are_read_where_documents_write_them(document: str, text: str, argv: tuple[str, ...]) -> None:
-    found = list_candidates({document: text, "train.py": TRAIN, "lib/fit.py": TRAIN})
-    assert found[0].argv == argv and found[0].location == document and not found[0].wrong
-
-
 def test_hydra_is_judged_by_what_the_script_of_a_command_uses() -> None:
-    texts = HYDRA | {"README.md": "    python train.py --m 3\n    python run.py\n", "train.py": TRAIN}
-    assert {one.argv: one.wrong for one in list_candidates(texts)} == {
-        ("python", "run.py", "hydra.run.dir={out}", "seed={seed}"): "",
-        ("python", "train.py"): "",
-        ("python", "train.py", "--m", "3"): "the parser has no option --m",
-    }
-    code = index_code(texts)
+    code = index_code(HYDRA | {"train.py": TRAIN})
+    assert find_seed_args(code, ("python", "run.py")) == ("seed={seed}",)
+    assert find_unknown_args(("--m", "3"), ("python", "train.py"), code).startswith("has no option --m")
+    assert not find_unknown_args(("--m", "3"), ("python", "run.py"), code)
     assert find_keys(("python", "run.py"), code) and not find_keys(("python", "train.py"), code)

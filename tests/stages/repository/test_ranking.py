@@ -7,20 +7,12 @@ from labwright.sandbox.repository.trace import CalledFunction, CallTrace, Record
 
 def scored(function: str, *digests: str, shapes: tuple[int, ...] = (8, 8)) -> CalledFunction:
     names = ("p", "y", "z")
-    return CalledFunction(
-        "train.py",
-        function,
-        1,
-        1,
-        (),
-        (
-            RecordedCall(
-                {name: ["array", [shape]] for name, shape in zip(names, shapes, strict=False)},
-                ["number"],
-                dict(zip(names, digests, strict=False)),
-            ),
-        ),
+    call = RecordedCall(
+        argument_kinds={name: ["array", [shape]] for name, shape in zip(names, shapes, strict=False)},
+        return_kind=["number"],
+        digests=dict(zip(names, digests, strict=False)),
     )
+    return CalledFunction(path="train.py", name=function, line=1, calls=1, callers={}, recorded_calls=[call])
 
 
 def trace(*functions: CalledFunction) -> CallTrace:

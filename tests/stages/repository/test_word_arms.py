@@ -15,7 +15,7 @@ from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
 from labwright.record.schema.hypotheses import Effect, Hypothesis, RivalExplanation
 from labwright.record.schema.nodes import NodeKind
 from labwright.stages.nodes import repository_program
-from labwright.stages.repository.patched_arms import NothingLeftError, build_search_settings
+from labwright.stages.repository.paper_study import NothingLeftError, build_search_settings
 from tests.models.examples import INPUTS, PLAN, SHOWN_REPOSITORY
 
 

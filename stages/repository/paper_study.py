@@ -1,14 +1,16 @@
-"""Ask a model to create the arms of a study as patches of the repository, and check which patches may run.
+"""A study with a paper of a user's repository: the planner's inputs, the checks of its plans, and arms as patches.
 
-A patch is refused, and requested once more with the reason, if it does not apply, leaves an arm equal to the original
-repository, touches the baseline, frozen files or code that computes metrics, or swallows an exception.
+A model creates the arms that no command words make, as patches of the repository. A patch is refused, and requested
+once more with the reason, if it does not apply, leaves an arm equal to the original repository, touches the baseline,
+frozen files or code that computes metrics, or swallows an exception.
 """
 
 from __future__ import annotations
 
 import re
 from asyncio import to_thread
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import PurePosixPath
@@ -21,33 +23,34 @@ from labwright.models.roles.repository import (
     Patches,
     PatchingInputs,
     ShownArm,
-    ShownFile,
     ShownRepository,
     check_patches,
 )
+from labwright.models.roles.study_plan import PlanningInputs, RepositoryPlanInputs
 from labwright.record.estimands import list_main_arms
 from labwright.record.events.repository_events import BaselineChecked
 from labwright.record.events.search_events import DecisionMade
 from labwright.record.run_folder import read_source
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import ExpandTree
-from labwright.record.schema.repository import format_command_line
-from labwright.record.source_tree import (
-    ArmCode,
-    RepositoryProgram,
-    SourceTreeError,
-    build_program,
-    parse_arm_code,
-    replace_text,
-)
+from labwright.record.schema.repository import CommandSpace, RepositoryCommand, apply_space, format_command_line
+from labwright.record.source_tree import ArmCode, RepositoryProgram, SourceTreeError, build_program, parse_arm_code
 from labwright.sandbox.job import RepositoryError
+from labwright.sandbox.repository.git_mirror import apply_edit
 from labwright.sandbox.repository.metric import parse_metric
 from labwright.stages.nodes.node_cells import list_arms
 from labwright.stages.prompt_inputs import build_code_inputs
 from labwright.stages.repository.arm_runs import CommandSetup
 from labwright.stages.repository.authors import let_author_work
-from labwright.stages.repository.patch_scope import find_tampering
-from labwright.stages.repository.program_facts import build_context, read_requested
+from labwright.stages.repository.patch_scope import CodeIndex, find_tampering, index_code
+from labwright.stages.repository.program_facts import (
+    build_context,
+    find_documents,
+    find_keys,
+    find_space_faults,
+    list_options,
+    takes_overrides,
+)
 from labwright.stages.run_context import RunContext, StudiedRepository
 
 METRIC_NAME = re.compile(r"metric|accurac|evaluat|(^|[._])(rmse|mse|auc|f1|r2)$", re.IGNORECASE)
@@ -181,20 +184,15 @@ class PatchBuilder:
         tree = scratch if patch.scratch else self._build_tree(start)
         texts, after = mirror.read_texts(tree), dict[str, str]()
         if patch.scratch:
-            if patch.files or patch.edits:
-                raise SourceTreeError("patches: with `scratch`, give no edits and no files")
+            if patch.edits:
+                raise SourceTreeError("patches: with `scratch`, give no edits")
             base = mirror.read_texts(self.code.tree)
             for path, text in texts.items():
                 if base.get(path) != text:
                     self._check_file(path, text)
-        for file in patch.files:
-            after[_check_inside(file.path)] = file.text
-        for path in dict.fromkeys(edit.path for edit in patch.edits):
-            if path in after:
-                raise SourceTreeError(f"{path} is both given in full and edited: use one of the two")
-            if path not in texts:
-                raise SourceTreeError(f"edits: there is no text file {path}; put a new file into `files`")
-            after[path] = replace_text(texts[path], [edit for edit in patch.edits if edit.path == path], path)
+        for edit in patch.edits:
+            path = _check_inside(edit.path)
+            after[path] = apply_edit(after.get(path, texts.get(path)), edit)
         for path, text in after.items():
             self._check_file(path, text)
         made = mirror.replace_files(tree, after) if after else tree
@@ -241,19 +239,12 @@ def _build_inputs(context: RunContext, decided: DecisionMade) -> PatchingInputs:
     if action.parent is not None:
         source, parent = read_source(context.folder.get_source_path(action.parent)), context.state.nodes[action.parent]
         made = {name: parse_arm_code(source, name) for name in list_arms(parent, plan)}
-    changed: tuple[ShownFile, ...] = ()  # what the first patched arm changes, as patched
-    if (arm := next((name for name, one in made.items() if one.patch), None)) is not None:
-        before, tree = of.mirror.read_texts(of.code.tree), of.mirror.apply_patch(of.code.tree, made[arm].patch)
-        after = of.mirror.read_texts(tree)
-        shown, _ = read_requested([path for path, text in after.items() if before.get(path) != text], after)
-        changed = tuple(one.model_copy(update={"path": f"{one.path} (in {arm})"}) for one in shown)
     method = next(arm.name for arm in plan.arms if arm.role == "method")
     repository = show_repository(of, context.state.repository.baseline, metric=plan.primary_metric.name)
     return PatchingInputs(
         **{name: value for name, value in build_code_inputs(context, decided) if name in AuthorInputs.model_fields},
         repository=repository,
         start=method if method in made else "",
-        changed=changed,
         made=tuple(ShownArm(name=name, words=one.words, patch=one.patch) for name, one in made.items()),
     )
 
@@ -300,5 +291,87 @@ def _check_inside(path: str) -> str:
     """Return the path of a new file. Raises `SourceTreeError` if it is not a path inside the repository."""
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or "\\" in path or ".." in parts or ".git" in parts or path.endswith("/"):
-        raise SourceTreeError(f"files: {path!r} is not a path of a file in the repository")
+        raise SourceTreeError(f"edits: {path!r} is not a path of a file in the repository")
     return path
+
+
+# --- planning --------------------------------------------------------------------------------------------------------
+
+
+def add_tuning_reasons(plan: DataPlan) -> DataPlan:
+    """Return the plan with a reason for every arm without hyperparameters: it runs with the settings of the
+    repository's authors.
+    """
+    reason = {"untuned": "it runs with the settings of the repository's authors"}
+    arms = (one if one.untuned or plan.find_space(one.name) else one.model_copy(update=reason) for one in plan.arms)
+    return plan.model_copy(update={"arms": tuple(arms)})
+
+
+def find_repository_faults(plan: DataPlan, data: str, command: RepositoryCommand, code: CodeIndex) -> Iterator[str]:
+    """Yield the faults of a plan for a repository whose data is named `data`, one sentence each."""
+    if [use.name for use in plan.datasets] != [data]:
+        yield f"a study of a repository has one dataset, its own: the plan must name it {data}"
+    if plan.primary_metric.higher_is_better != (command.direction == "max"):
+        better = "higher" if plan.primary_metric.higher_is_better else "lower"
+        yield (
+            f"the plan's {plan.primary_metric.name} is better when {better}, and --direction is {command.direction}: "
+            "make them agree"
+        )
+    if not any(arm.role == "baseline" and not arm.words for arm in plan.arms):
+        yield "no baseline is the unmodified repository: one baseline must have no command words"
+    alike = Counter(arm.words for arm in plan.arms if arm.words or arm.role == "baseline")
+    yield from (
+        f"two arms are the same: both have {'the words ' + ' '.join(words) if words else 'no words'}"
+        for words, count in alike.items()
+        if count > 1
+    )
+    space = CommandSpace(hyperparameters=plan.space, arms=plan.arms, levels=plan.all_levels)
+    yield from find_space_faults(space, command.argv, code)
+
+
+@dataclass(frozen=True)
+class RepositoryPlanning:
+    """Prepares the inputs of a planner of a repository study, and completes and checks its plans."""
+
+    repository: StudiedRepository
+    data: str
+    """Name of the repository's data in a plan."""
+
+    def build_inputs(self, shared: PlanningInputs, checked: BaselineChecked | None) -> RepositoryPlanInputs:
+        texts, command = self.repository.mirror.read_texts(self.repository.code.tree), self.repository.code.command
+        code = index_code(texts)
+        end = "" if takes_overrides(command.argv, code) else ": no command word sets it"
+        return RepositoryPlanInputs(
+            **{name: getattr(shared, name) for name in PlanningInputs.model_fields},
+            dataset=self.data,
+            direction=command.direction,
+            space=self.repository.space,
+            repository=show_repository(self.repository, checked, first_files=find_documents(texts)[:3]),
+            options=tuple(map(str, list_options(command.argv, code))),
+            keys=tuple(f"{one}{end}" for one in find_keys(command.argv, code)),
+        )
+
+    def fit_plan(self, plan: DataPlan) -> tuple[DataPlan, tuple[str, ...]]:
+        """Return the plan with the user's settings applied, and its faults."""
+        plan, faults = apply_space(plan, self.repository.space)
+        plan = add_tuning_reasons(plan)
+        if not self.repository.code.predictions:  # there are no values per example
+            hypotheses = tuple(one.model_copy(update={"unit": "seeds", "cluster": ""}) for one in plan.hypotheses)
+            plan = plan.model_copy(update={"hypotheses": hypotheses})
+        code = index_code(self.repository.mirror.read_texts(self.repository.code.tree))
+        return plan, (
+            *faults,
+            *find_repository_faults(plan, self.data, self.repository.code.command, code),
+            *_find_planner_faults(plan, scored=bool(self.repository.code.predictions)),
+        )
+
+
+def _find_planner_faults(plan: DataPlan, *, scored: bool) -> Iterator[str]:
+    """Yield faults that are allowed in a user's plan but not in one by the planner."""
+    if len(plan.metrics) > 1 and not scored:
+        yield f"the repository gives one number per run: remove {', '.join(one.name for one in plan.metrics[1:])}"
+    yield from (
+        f"arm {arm.name!r} has neither words nor a description: state what changes in the code"
+        for arm in plan.arms
+        if arm.role != "baseline" and not arm.words and not arm.description.strip()
+    )
