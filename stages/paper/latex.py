@@ -167,15 +167,6 @@ def format_tabular(table: Table) -> str:
     return f"\\begin{{tabular}}{{@{{}}{''.join(types)}@{{}}}}\n{body}\n\\end{{tabular}}"
 
 
-def format_table(table: Table) -> str:
-    """Format a table that may have several pages, its title as the caption; empty if it has no rows."""
-    titles, types, rows = _format_table_parts(table)
-    if not rows:
-        return ""
-    columns = dict(zip(titles, types, strict=True))
-    return format_longtable(table.name, columns, f"{table.title}.", caller=lambda: "\n".join(rows))
-
-
 def align_columns(tabular: str, printed: Mapping[str, PrintedValue]) -> str:
     """Return the table with the first number of each cell aligned, column by column."""
     rows = [line.split(" & ") for line in tabular.split("\n")]

@@ -60,17 +60,11 @@ from labwright.review.evidence import (
     find_printed_claims,
 )
 from labwright.stages.document_summaries import format_statements
-from labwright.stages.paper.appendix import (
-    list_disclosures,
-    render_appendix,
-    render_grade_note,
-    render_notice,
-    render_supplement,
-)
+from labwright.stages.paper.appendix import list_disclosures, render_appendix, render_grade_note, render_notice
 from labwright.stages.paper.citations import is_novelty_unchecked, read_run_library, to_reference
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.latex import escape, mark_recorded
-from labwright.stages.paper.latex_sources import ANONYMOUS_AUTHORS, DEFAULT_AUTHORS, FigureFile, PaperParts, PaperTable
+from labwright.stages.paper.latex_sources import FigureFile, PaperParts, PaperTable
 from labwright.stages.paper.outline import (
     count_text_words,
     find_crowding_figures,
@@ -453,11 +447,11 @@ CAPTION_WITHOUT_DESCRIPTION = "A figure of the study that the text does not disc
 def build_paper_parts(
     material: PaperContext, draft: PaperDraft, *, refused: Sequence[str] = (), whole: bool = False
 ) -> PaperParts:
-    """Build the parts of a paper from a draft, ready to be checked and typeset; `whole` adds the supplement and its
-    data.
+    """Build the parts of a paper from a draft, ready to be checked and typeset; `whole` adds the data of the
+    supplement.
 
-    A figure that is not meant for the main text, and not placed there, goes to the appendix if the text refers to it,
-    otherwise to the supplement. A table of the appendix that the text places moves there.
+    A figure that is not meant for the main text, and not placed there, goes to the appendix if the text refers to it;
+    otherwise it is left out. A table of the appendix that the text places moves there.
     """
     state, claims = material.state, material.claims.all_claims
     placed = collect_used_keys([one.body for one in draft.sections], frozenset({"paperfigure"}))
@@ -475,9 +469,10 @@ def build_paper_parts(
         FigureFile(
             name=one.name,
             path=material.figure_folder / f"{one.name}.pdf",
-            placement="main" if one.name not in unplaced else "appendix" if one.name in in_appendix else "supplement",
+            placement="appendix" if one.name in unplaced else "main",
         )
         for one in material.figures
+        if one.name not in unplaced or one.name in in_appendix
     )
     generated = {one.name: mark_recorded(one.description) for one in material.figures if one.name in PROGRAM_FIGURES}
     described = {
@@ -510,15 +505,6 @@ def build_paper_parts(
             source=material.winner_code,
             checklist=material.settings.checklist or material.template.checklist,
         ),
-        supplement=render_supplement(
-            state,
-            claims,
-            title=draft.title,
-            authors=ANONYMOUS_AUTHORS if material.settings.anonymous else DEFAULT_AUTHORS,
-            figures=[name for name in unplaced if name not in in_appendix],
-        )
-        if whole
-        else "",
         data=format_files(build_supplement_tables(state, claims)) if whole else {},
         evidence=replace(material.evidence, appendix=frozenset(unplaced), captions=generated),
     )

@@ -431,8 +431,8 @@ def test_missing_ablations_are_run_replicated_scored_once_and_told(
     assert len(told) == 2 and "measured, as half-weight: report it by its keys" in told[0]
     assert state.paper.drafts[-1].anew and state.limit_reason is None
     assert "its test results: half-weight, no-noise" in " ".join(list_disclosures(state, []))
-    disclosed = json.loads(format_disclosure(state, isolation="", text_round=0))["ablations"]
-    assert len(disclosed["trials"]) == 3 and disclosed["missing"] == "The claims need them."
+    disclosed = json.loads(format_disclosure(state, isolation="", text_round=0))
+    assert len(disclosed["ablations"]) == 3 and disclosed["missing_ablations"]["why"] == "The claims need them."
 
 
 def test_the_reviewer_reads_values_and_what_was_done_and_asks_for_nothing_twice(
