@@ -25,18 +25,25 @@ from labwright.record.claims.estimates import (
 )
 from labwright.record.claims.hypothesis_tests import decide_hypotheses, has_test_data
 from labwright.record.claims.requested_estimates import RequestedEstimate
-from labwright.record.claims.sentences import Caveat, join_names
+from labwright.record.claims.sentences import Caveat, compare_anchors, join_names
+from labwright.record.claims.setting_controls import (
+    ArmTuningReport,
+    TuningReport,
+    build_tuning_report,
+    compute_parity,
+    find_disparities,
+)
 from labwright.record.events.search_events import REDUCTION_AUTHOR, REVIEW_AUTHOR
 from labwright.record.reducers.run_state import RoleUsage, RunState, sum_usage
 from labwright.record.result_macros import MACRO_USE_PATTERN
-from labwright.record.schema.data_plan import DataPlan, EvidenceGrade, OmittedCells, parse_arm, to_words
+from labwright.record.schema.data_plan import DataPlan, OmittedCells, parse_arm, to_words
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import STAGES, Node
 from labwright.record.schema.paper import LATE_ROLES, AddendumEstimate
+from labwright.record.tuning_results import MAX_EQUAL_RATIO, MIN_TRIALS_FOR_TREND
 from labwright.stages.paper.latex import format_longtable, format_recorded_row, mark_recorded, render_template, shorten
 from labwright.stages.paper.result_tables import build_addendum_tables, render_in_full, render_plan_note
-from labwright.stages.paper.setup_check import list_setup_rows
-from labwright.stages.paper.supplement_data import build_effort_context
+from labwright.stages.paper.setup_check import GRADE_MEANINGS, list_setup_rows
 from labwright.stages.prompt_inputs import trace_branch
 
 MAX_ITEMS = 4
@@ -60,16 +67,6 @@ CAVEAT_MEANINGS: dict[Caveat, str] = {
     "tuned with fewer trials": "Tuned with fewer trials: a setting was tuned less on the final code than planned",
     "tuning not converged": "Tuning not converged: the best setting of an arm was found late among its trials",
     "unanchored": "Unanchored: the baseline is outside of a published value's tolerance",
-}
-GRADE_MEANINGS: dict[EvidenceGrade, str] = {
-    "scored": "computed by the program from submitted predictions, on labels that the code could not see",
-    "evaluated": "computed in a second kernel by a scorer that was frozen before the search",
-    "computed": "computed by the program from submitted predictions, but the experiment's code could reach the labels, "
-    "or it made a column that the metric reads",
-    "judged": "a language model's grading of what was submitted, as the program recorded it",
-    "unattributed": "computed by the program from submitted predictions, on labels that the code could not see, in a "
-    "cell that asked language models: that the predictions are theirs was not shown",
-    "logged": "reported by the experiment's code, not recomputed",
 }
 
 
@@ -424,3 +421,48 @@ def list_ablation_rows(state: RunState, requested_by: AblationOrigin) -> Iterabl
             fate += f", exploratory: the control for a surprise in {' and '.join(result.surprise.conditions)}"
         if result.by == requested_by:
             yield name, f"{change}; {fate}" + (f", {result.why}" if result.outcome != "measured" else "")
+
+
+# Report tuning effort: each arm's budget, the resources of the compared arms, and published values. The wording is in
+# `effort.tex.jinja`.
+
+
+def build_effort_context(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
+    """Build the values for the sections and sentences on tuning."""
+    account = build_tuning_report(state)
+    name_arm = state.search.data_plan.name_arm if state.search.data_plan is not None else to_words
+    settings = {one.arm: one.chosen for one in account.arms if one.chosen is not None} if account is not None else {}
+    return {
+        "account": account,
+        "name_arm": name_arm,
+        "unequal": tuple(map(name_arm, account.underfunded_arms)) if account is not None else (),
+        "equal": f"{MAX_EQUAL_RATIO:g}",
+        "fewest": MIN_TRIALS_FOR_TREND,
+        "notes": _format_notes,
+        "disparities": [
+            (name_arm(arm), name_arm(other), what)
+            for arm, other, what in find_disparities(state, compute_parity(state))
+        ],
+        "anchored": compare_anchors(state.search.data_plan, claims),
+        "gaining": [name_arm(arm) for arm, one in settings.items() if one.gaining],
+        "stale": [name_arm(arm) for arm, one in settings.items() if one.stale],
+    }
+
+
+def _format_notes(account: TuningReport, one: ArmTuningReport) -> str:
+    """Return the notes on an arm's tuning effort; empty if there is nothing to report."""
+    chosen = one.chosen
+    return "; ".join(
+        text
+        for text, holds in (
+            ("UNEQUAL: less than the others", one.arm in account.underfunded_arms),
+            ("every setting of its space was tried", one.effort.exhausted),
+            ("tuned with fewer trials than planned", chosen is not None and chosen.stale),
+            ("the best came late: not converged", chosen is not None and chosen.gaining),
+            (
+                f"at the edge: {', '.join(chosen.edges)}" if chosen is not None else "",
+                chosen is not None and chosen.edges,
+            ),
+        )
+        if holds
+    )

@@ -1,25 +1,29 @@
-"""Build `review/disclosure.json` at release: everything that a run tried, measured and selected, as recorded.
+"""Build what a release discloses beside the paper: everything that a run tried, measured and selected, as recorded.
 
-It depends only on the record up to the release, so an audit can rebuild it; the later judgement and its cost are not
-included. Stepwise values are in each attempt's measurements.jsonl. Units are seconds, bytes, USD and tokens.
+`review/disclosure.json` has all of it, `paper/supplement/` the tables that readers ask for first, with the meaning of
+each column. Both depend only on the record up to the release, so an audit can rebuild them; the later judgement and its
+cost are not included. Values are in full. Stepwise values are in each attempt's measurements.jsonl. Units are seconds,
+bytes, USD and tokens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar, cast
 
 from pydantic_core import to_json
 
 from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.cell_status import CellStatus, compute_all_cells, compute_cell_totals
-from labwright.record.claims.estimates import find_winner, nodes_ignoring_seed
+from labwright.record.claims.differences import ClaimDifference
+from labwright.record.claims.estimates import Claim, compute_node_score, find_winner, nodes_ignoring_seed
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.requested_estimates import compute_requested_estimates, list_requests
 from labwright.record.claims.setting_controls import build_tuning_report, compute_parity
 from labwright.record.events import Event
 from labwright.record.events.paper_events import DraftAssessed, PaperReleased
 from labwright.record.reducers.event_fold import fold_events
-from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.run_state import RoleUsage, RunState
 from labwright.record.reference_baselines import (
     compute_reference_claims,
     find_chosen_settings,
@@ -27,11 +31,15 @@ from labwright.record.reference_baselines import (
     find_reference_wins,
 )
 from labwright.record.run_folder import RunFolder
+from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import STAGES, Node, StageName
 from labwright.record.schema.paper import LATE_ROLES
+from labwright.record.table import Column, Table
 from labwright.stages.paper.appendix import BRANCH_NOTE, LATE_ABLATIONS_NOTE
-from labwright.stages.paper.claim_check import CUT_NOTE
+from labwright.stages.paper.latex import shorten
 
+CUT_NOTE = "cut by the program, since the record does not have it"
+"""End of the line on a sentence that was cut from a draft."""
 SELECTION_RULES = {
     "next node": "search.policy picks the parent from validation results that the decision may see (docs/search.md)",
     "best of a stage": "of the nodes that worked and are not suspect, those that measured most cells of the data plan; "
@@ -144,7 +152,8 @@ def rebuild_release_state(events: Iterable[tuple[Event, float]]) -> RunState:
 
 
 def _describe_node(node: Node, state: RunState, cells: Iterable[CellStatus]) -> dict[str, object]:
-    return node.model_dump(exclude={"attempts": {"__all__": _UNDISCLOSED_OF_ATTEMPT}, "step": True}) | {
+    return {
+        **node.model_dump(exclude={"attempts": {"__all__": _UNDISCLOSED_OF_ATTEMPT}, "step": True}),
         "test": state.search.test_measurements.get(node.id, ()),
         "cells": [
             {
@@ -185,3 +194,220 @@ def _describe_draft(one: DraftAssessed, state: RunState, *, released: bool) -> d
         "unreported": read.unreported if read is not None else (),
         "unread": read.unread if read is not None else None,
     }
+
+
+# The tables of `paper/supplement/`.
+
+SUPPLEMENT_FOLDER = "supplement"
+"""The folder of the files, below the paper's folder."""
+
+
+def format_files(tables: Iterable[Table]) -> dict[str, str]:
+    """Return the files by path below the paper's folder: one CSV per table, and the description of all columns."""
+    tables = list(tables)
+    descriptions = "\n".join(
+        f"\n## {one.name}.csv\n\n{one.title}.\n\n"
+        + Table.of(("column", "meaning"), [(column.title, column.meaning) for column in one.columns]).to_markdown()
+        for one in tables
+    )
+    return {
+        f"{SUPPLEMENT_FOLDER}/README.md": (
+            "# Data behind the paper\n\nMade by the program from the record of the run; values are in full, an "
+            "empty field means that there is no value. `scientist audit` makes every file again. All decisions, "
+            f"executions and choices are in `review/` of the run (disclosure).\n{descriptions}\n"
+        ),
+        **{f"{SUPPLEMENT_FOLDER}/{one.name}.csv": one.to_csv() for one in tables},
+    }
+
+
+def count_usage(state: RunState) -> list[tuple[str, RoleUsage]]:
+    """Return the model calls by role up to the writing of the paper, and their total."""
+    found = sorted((role, one) for role, one in state.calls.usage_by_role.items() if role not in LATE_ROLES)
+    return [*found, ("total", state.calls.sum_usage_without(*LATE_ROLES))] if found else []
+
+
+Row = TypeVar("Row")
+
+
+def _build_table(
+    name: str, title: str, rows: Iterable[Row], columns: Mapping[str, tuple[str, Callable[[Row], object]]]
+) -> Table:
+    """Build a table with a row for each of `rows`; `columns`: title -> (meaning, value)."""
+    return Table(
+        tuple(Column(one, meaning=meaning) for one, (meaning, _) in columns.items()),
+        [tuple(value(row) for _, value in columns.values()) for row in rows],
+        title,
+        name,
+    )
+
+
+def build_supplement_tables(state: RunState, claims: Sequence[Claim]) -> tuple[Table, ...]:
+    """Build all tables, including empty ones."""
+    means = [one for one in claims if not isinstance(one, ClaimDifference)]
+    plan = state.search.data_plan
+    place: dict[str, tuple[str, Callable[[Claim], object]]] = {
+        "split": ("of the data", lambda one: one.split),
+        "dataset": ("of the plan", lambda one: one.dataset),
+        "metric": ("its name", lambda one: one.name),
+        "condition": ("arm, or arm@level", lambda one: one.condition),
+    }
+    return (
+        _build_table(
+            "hypotheses",
+            "What was registered and what came of it, a row an effect",
+            [(one, part) for one in decide_hypotheses(state) for part in one.parts],
+            {
+                "id": ("of the hypothesis", lambda row: row[0].hypothesis.id),
+                "statement": ("in words", lambda row: row[0].hypothesis.statement),
+                "confirmatory": ("whether the paper stands on it", lambda row: row[0].hypothesis.confirmatory),
+                "estimand": (
+                    "expression over cells, above zero if the hypothesis is right",
+                    lambda row: row[1].effect.estimand,
+                ),
+                "smallest": ("effect of interest, in the metric's unit", lambda row: row[1].effect.smallest),
+                "claim": ("what was claimed of it", lambda row: row[1].effect.claim_text),
+                "mean": ("estimate", lambda row: row[1].mean),
+                "low": ("end of the interval", lambda row: row[1].low),
+                "high": ("end of the interval", lambda row: row[1].high),
+                "n": ("seeds, or datasets", lambda row: len(row[1].values)),
+                "direction": ("of this effect", lambda row: row[1].direction),
+                "verdict": ("whether the claim holds", lambda row: row[1].verdict),
+                "values": (
+                    "by seed, in the order of seeds",
+                    lambda row: " ".join(f"{value:.6g}" for value in row[1].values),
+                ),
+            },
+        ),
+        _build_table(
+            "measurements",
+            "Means over replicates",
+            means,
+            {
+                **place,
+                "n": ("replicates", lambda one: one.n),
+                "mean": ("over them", lambda one: one.mean),
+                "sd": ("their standard deviation", lambda one: one.sd),
+                "low": ("end of the 95 % interval of the mean", lambda one: one.low),
+                "high": ("end of the interval", lambda one: one.high),
+                "grade": ("who computed it", lambda one: one.grade),
+                "key": ("as the paper's source names it", lambda one: one.key),
+            },
+        ),
+        _build_table(
+            "replicates",
+            "The values behind the means",
+            [(one, *each) for one in means for each in zip(one.seeds, one.nodes, one.values, strict=True)],
+            {
+                "key": ("of the mean, as in `measurements`", lambda row: row[0].key),
+                "seed": ("of the replicate", lambda row: row[1]),
+                "node": ("that measured it", lambda row: row[2]),
+                "value": ("measured", lambda row: row[3]),
+            },
+        ),
+        _build_table(
+            "comparisons",
+            "Paired differences over seeds, condition minus other; nobody registered them",
+            [one for one in claims if isinstance(one, ClaimDifference)],
+            {
+                **place,
+                "other": ("what is taken away", lambda one: one.other),
+                "n": ("pairs", lambda one: one.n),
+                "mean": ("difference", lambda one: one.mean),
+                "low": ("end of the 95 % interval", lambda one: one.low),
+                "high": ("end of the interval", lambda one: one.high),
+                "over": ("what the interval covers", lambda one: "seeds and examples" if one.examples else "seeds"),
+                "basis": ("exploratory, and what qualifies it", lambda one: one.basis_text),
+                "key": ("as the paper's source names it", lambda one: one.key),
+            },
+        ),
+        _build_table(
+            "nodes",
+            "Every node; score: mean of the primary metric on validation data of the main dataset over the method's "
+            "conditions (over all where it measured no method), time: seconds of code over all attempts",
+            state.nodes.values(),
+            {
+                "node": ("its id", lambda one: one.id),
+                "parent": ("the node that it was made from", lambda one: one.parent),
+                "stage": ("of the search", lambda one: one.stage),
+                "kind": ("of work", lambda one: one.kind),
+                "status": ("at the end", lambda one: one.status + (", suspect" if one.suspect else "")),
+                "seed": ("it ran with", lambda one: one.seed),
+                "varies": ("what it changes", lambda one: _describe_variation(one, state)),
+                "score": ("see above", lambda one: compute_node_score(one, plan)),
+                "runs": ("executions", lambda one: len(one.attempts)),
+                "time": ("seconds", lambda one: round(sum(each.seconds for each in one.attempts), 1)),
+                "error": ("kind of failure", lambda one: one.failure.kind if one.failure else None),
+            },
+        ),
+        _build_table(
+            "cells",
+            "What each node owed, and what became of it",
+            [(node, one) for node, found in compute_all_cells(state).items() for one in found],
+            {
+                "node": ("that owed it", lambda row: row[0]),
+                "dataset": ("of the plan", lambda row: row[1].cell.dataset),
+                "arm": ("of the plan", lambda row: row[1].cell.measured_arm),
+                "level": ("of the plan", lambda row: row[1].cell.level),
+                "trial": ("setting of hyperparameters", lambda row: row[1].cell.trial),
+                "seed": ("it ran with", lambda row: row[1].cell.seed),
+                "outcome": ("measured, taken over, failed or left out", lambda row: row[1].outcome),
+                "taken_from": ("node that measured it", lambda row: row[1].node),
+                "seconds": ("of computing", lambda row: round(row[1].seconds, 3)),
+                "why": ("it failed or was left out", lambda row: row[1].why),
+            },
+        ),
+        _build_table(
+            "cost",
+            "Model calls by role, up to the writing of this paper",
+            count_usage(state),
+            {
+                "role": ("of the model", lambda row: row[0]),
+                "calls": ("answered", lambda row: row[1].calls),
+                "input_tokens": ("sent, cached ones too", lambda row: row[1].input_tokens),
+                "cached_tokens": ("of these, read from a provider's cache", lambda row: row[1].cached_tokens),
+                "output_tokens": ("answered", lambda row: row[1].output_tokens),
+                "US_dollars": ("where the price is known", lambda row: round(row[1].usd, 4)),
+                "unpriced": ("calls without a known price", lambda row: row[1].unpriced),
+                "seconds": ("waited", lambda row: round(row[1].seconds)),
+            },
+        ),
+        _build_table(
+            "subjects",
+            "Language models that experiments asked: every answer is kept in the record, and each was asked for once",
+            state.calls.llm_usage,
+            {
+                "subject": ("as the plan names it", lambda one: one.name),
+                "versions": ("that answered", lambda one: " ".join(one.models)),
+                "calls": ("answered", lambda one: one.calls),
+                "input_tokens": ("sent", lambda one: one.input_tokens),
+                "output_tokens": ("answered", lambda one: one.output_tokens),
+                "US_dollars": ("paid", lambda one: round(one.usd, 4)),
+                "asked": ("first and last, UTC", lambda one: f"{one.first[:16]} to {one.last[:16]}"),
+            },
+        ),
+        _build_table(
+            "settings",
+            "Settings of the run; of paths the last part",
+            _list_settings(state),
+            {"setting": ("its name", lambda row: row[0]), "value": ("as used", lambda row: row[1])},
+        ),
+    )
+
+
+def _list_settings(state: RunState) -> Iterator[tuple[str, str]]:
+    def flat(value: object, prefix: str) -> Iterator[tuple[str, str]]:
+        if isinstance(value, dict):
+            for name, inner in cast(dict[str, object], value).items():
+                yield from flat(inner, f"{prefix}.{name}" if prefix else name)
+        elif value is not None:
+            yield prefix, shorten(value, 160)
+
+    settings = state.started.settings if state.started is not None else {}
+    return (one for one in sorted(flat(settings, "")) if one[0] != "sandbox.scorers" and not one[0].startswith("data."))
+
+
+def _describe_variation(node: Node, state: RunState) -> str | None:
+    action = state.decisions[node.decision].action
+    if isinstance(action, ExpandTree) and action.trials:
+        return f"{action.trials[0].arm}: {len(action.trials)} trials"
+    return node.varies or node.title or None

@@ -17,14 +17,7 @@ from labwright.record.schema.paper import PaperDraft, PaperFinding, Section
 from labwright.review.evidence import Evidence, collect_used_keys, latex_scanner
 from labwright.review.evidence.latex_scanner import scan
 from labwright.stages.paper.citations import format_bibliography, name_authors
-from labwright.stages.paper.latex import (
-    PrintableCharacters,
-    align_columns,
-    build_tex_environment,
-    escape,
-    mark_recorded,
-    shorten,
-)
+from labwright.stages.paper.latex import PrintableCharacters, build_tex_environment, escape, mark_recorded, shorten
 from labwright.stages.paper.template import DESCRIPTION_FILE, PaperTemplate, TemplateError
 
 DEFAULT_AUTHORS = "scientist, a program"
@@ -223,7 +216,7 @@ def _define_floats(parts: PaperParts, figures: Mapping[str, Path], template: Pap
     lines += [_render_missing(*one) for one in missing]
     lines += [
         f"\\definefloat{{table:{one.name}}}{{%\n\\tablefloat{{{one.name}}}{{%\n"
-        f"{align_columns(one.tabular, parts.evidence.results)}}}%\n"
+        f"{one.tabular}}}%\n"
         f"{{{_add_note(('table', one.name), one.caption, parts)}}}}}"
         for one in parts.tables
         if one.placement == "appendix" or one.name in placed["table"]

@@ -62,6 +62,7 @@ from labwright.review.evidence import (
 from labwright.stages.document_summaries import format_statements
 from labwright.stages.paper.appendix import list_disclosures, render_appendix, render_grade_note, render_notice
 from labwright.stages.paper.citations import is_novelty_unchecked, read_run_library, to_reference
+from labwright.stages.paper.disclosure import build_supplement_tables, format_files
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.latex import escape, mark_recorded
 from labwright.stages.paper.latex_sources import FigureFile, PaperParts, PaperTable
@@ -75,7 +76,6 @@ from labwright.stages.paper.outline import (
 from labwright.stages.paper.required_statements import list_required_statements
 from labwright.stages.paper.result_tables import build_addendum_tables, build_hypothesis_tables, build_result_tables
 from labwright.stages.paper.setup_check import StudyFacts, list_study_facts
-from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
 from labwright.stages.paper.template import PaperTemplate, load_copy, load_template
 from labwright.stages.settings import PaperSettings
 

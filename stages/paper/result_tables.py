@@ -106,8 +106,7 @@ def build_result_tables(
                 f"{titles.format_metric(plan.primary_metric)}{where} "
                 f"({_format_direction(plan.primary_metric)}): mean $\\pm$ standard deviation over $n$ seeds."
                 f"{harm * bool(worse)}{more * bool(further)}"
-                f"{REFERENCES_NOTE if references else ''}{titles.format_equal_arms(chosen)}"
-                f"{_format_grades(chosen, titles, claims)}",
+                f"{REFERENCES_NOTE if references else ''}{_format_grades(chosen, titles, claims)}",
             )
         )
     if further:
@@ -172,7 +171,7 @@ def _format_grades(claims: Sequence[Claim], titles: _TableTitles, every: Sequenc
 
 def _build_main_table(chosen: Sequence[Claim], titles: _TableTitles, references: Sequence[Claim]) -> str:
     """Build the main table: the arms are columns, many arms are rows. Each dataset ends with its reference models."""
-    arms = titles.list_distinct_arms(chosen)
+    arms = [arm for arm in titles.main if any(one.arm == arm for one in chosen)]
     several = len({one.name for one in chosen}) > 1
     wide = len(arms) <= MAX_ARM_COLUMNS
 
@@ -199,7 +198,7 @@ def _build_main_table(chosen: Sequence[Claim], titles: _TableTitles, references:
             yield "References", *([""] if not wide else []), across, _format_counts(models)
 
     head = map(titles.format_arm_head, arms) if wide else ("Arm", r"Mean $\pm$ sd")
-    types = "l" + "c" * len(arms) + "r" if wide else "llcr"
+    types = "l" + "r" * (len(arms) + 1) if wide else "llrr"
     return _format_groups(types, (titles.factor, *head, "$n$"), chosen, titles, rows)
 
 
@@ -220,7 +219,7 @@ def _build_ablation_table(pairs: Sequence[ClaimDifference], titles: _TableTitles
                 yield "" if k else name, titles.format_level(level), show(one), _format_counts([one])
 
     heads = [titles.format_level(level) or "Difference" for level in levels] if wide else [titles.factor, "Difference"]
-    return _format_groups(f"l{'c' * len(heads)}r", ("Variant", *heads, "$n$"), pairs, titles, rows)
+    return _format_groups(f"l{'r' * (len(heads) + 1)}", ("Variant", *heads, "$n$"), pairs, titles, rows)
 
 
 def _format_groups(
@@ -304,7 +303,7 @@ class _TableTitles:
         return mark_recorded(self._name_arm(name))
 
     def format_arm_head(self, name: str) -> str:
-        return _stack_lines(self._name_arm(name), MAX_HEAD_CHARS, "[b]", "c")
+        return _stack_lines(self._name_arm(name), MAX_HEAD_CHARS, "[b]", "r")
 
     def format_variant(self, name: str, *, described: bool) -> str:
         change = f": {self._changes[name]}" if described and name in self._changes else ""
@@ -319,26 +318,6 @@ class _TableTitles:
     def rank_level(self, level: str) -> int:
         names = self.plan.level_names
         return names.index(level) if level in names else len(names)
-
-    def list_distinct_arms(self, claims: Sequence[Claim]) -> list[str]:
-        """Return the main arms that have claims, without those with the values of an earlier one."""
-        return [arm for arm in self.main if any(one.arm == arm for one in claims) and not self._find_equal(arm, claims)]
-
-    def format_equal_arms(self, claims: Sequence[Claim]) -> str:
-        """Return which arms of the plan have the values of an earlier one."""
-        equal = [(arm, other) for arm in self.main if (other := self._find_equal(arm, claims))]
-        return "".join(
-            f" {self.format_arm(arm)} has the same values as {self.format_arm(other)}." for arm, other in equal
-        )
-
-    def _find_equal(self, arm: str, claims: Sequence[Claim]) -> str:
-        """Return an earlier main arm with the same values wherever `arm` has any."""
-        values = {
-            name: {(one.dataset, one.name, one.level): one.values for one in claims if one.arm == name}
-            for name in self.main
-        }
-        earlier = self.main[: self.main.index(arm)]
-        return next((name for name in earlier if values[arm] and values[name] == values[arm]), "")
 
     def list_levels(self, claims: Iterable[Claim]) -> list[str]:
         """Return the levels of claims in the plan's order."""

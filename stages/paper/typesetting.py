@@ -37,10 +37,10 @@ from labwright.review.evidence import (
     tex_runner,
 )
 from labwright.review.evidence.pdf_check import extract_pdf_text, find_tex_error
+from labwright.stages.paper.disclosure import SUPPLEMENT_FOLDER
 from labwright.stages.paper.latex_sources import LatexSources, PaperParts, PaperTable, build_sources, extend_evidence
 from labwright.stages.paper.paper_context import PaperContext, build_paper_parts, build_write_inputs
 from labwright.stages.paper.required_statements import missing_statements
-from labwright.stages.paper.supplement_data import SUPPLEMENT_FOLDER
 from labwright.stages.paper.template import PICTURE_SUFFIXES, STYLE_SUFFIXES, PaperTemplate, TemplateError
 from labwright.stages.run_context import RunContext
 
@@ -464,7 +464,7 @@ async def assess_new_draft(context: RunContext, draft: PaperDraft, *, number: in
         filled=None if found.pages_filled is None else round(found.pages_filled, 2),
         findings=found.findings,
         over=round(max(0.0, (found.pages_filled or 0.0) - limit), 2),
-        left_out=missing_statements(draft, inputs.statements, material.evidence.claims_by_table),
+        left_out=missing_statements(draft, inputs.statements),
         violations=tuple(str(violation) for violation in found.violations),
         untied=dict(Counter(violation.where for violation in found.violations)),
         complaints=(

@@ -204,7 +204,6 @@ def test_a_study_of_a_repository_is_killed_and_comes_to_its_paper(
         if one.step
     ]
     assert {(one.name, one.split) for one in curves} == {("quality", "validation")}
-    assert (run / "paper" / "figures" / "validation-curves.pdf").is_file()
     output = [path.read_text() for path in run.rglob("stdout.txt")]
     assert len(output) > 5 and all("fitted" in text for text in output)
     assert not [text for text in output if re.search(LEAK, text)]

@@ -45,9 +45,9 @@ from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import Evidence
 from labwright.stages.paper.appendix import render_appendix, render_notice
 from labwright.stages.paper.citations import read_verified_entries
+from labwright.stages.paper.disclosure import build_supplement_tables, format_files
 from labwright.stages.paper.latex_sources import FigureFile, PaperParts
 from labwright.stages.paper.result_tables import build_result_tables
-from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
 
 LIBRARY = Path(__file__).resolve().parents[2] / "examples" / "library.bib"
 

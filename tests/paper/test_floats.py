@@ -149,7 +149,7 @@ def test_the_program_takes_less_than_half_of_a_paper_with_three_hypotheses() -> 
 
 def test_text_tables_and_figure_have_one_interval_of_a_registered_difference() -> None:
     [part, *_] = decide_hypotheses(RUN)[0].parts
-    [panel] = build_figure_data(RUN, RunFolder(Path("unused")))["differences"]
+    [panel] = build_figure_data(RUN)["differences"]
     drawn = panel["series"][0]["points"][2]
     assert part.low is not None and part.high is not None
     assert (drawn["low"], drawn["high"]) == (100 * part.low, 100 * part.high), "corrected, as in the table"
@@ -190,7 +190,7 @@ def test_other_bold_values_are_violations() -> None:
 
 
 def test_the_lead_figure_shows_all_confirmatory_arms_against_the_baseline_and_its_caption_stands_alone() -> None:
-    data = build_figure_data(RUN, RunFolder(Path("unused")))
+    data = build_figure_data(RUN)
     [panel] = data["differences"]
     assert [one["label"] for one in panel["series"]] == ["random erasing", "erasing, mark spared"]
     assert [len(point["values"]) for one in panel["series"] for point in one["points"]] == [5] * 6
@@ -210,7 +210,7 @@ def test_the_lead_figure_shows_all_confirmatory_arms_against_the_baseline_and_it
 
 def test_a_method_hoped_to_lose_has_its_margin_below_zero() -> None:
     plan = with_effect(estimand="none@a95 - erase-anywhere@a95")
-    [panel] = build_figure_data(erasing_study.make_state(plan), RunFolder(Path("unused")))["differences"]
+    [panel] = build_figure_data(erasing_study.make_state(plan))["differences"]
     assert panel["margins"] == [-3.0]
 
 

@@ -25,9 +25,9 @@ from labwright.review.evidence import Evidence, check_draft
 from labwright.review.evidence.pdf_check import extract_pdf_text
 from labwright.stages.paper.appendix import render_appendix
 from labwright.stages.paper.citations import format_bibliography
+from labwright.stages.paper.disclosure import build_supplement_tables, format_files
 from labwright.stages.paper.latex_sources import PaperParts, build_sources
 from labwright.stages.paper.result_tables import build_result_tables
-from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
 from labwright.stages.paper.template import load_template
 from labwright.stages.paper.typesetting import assess_paper
 from tests.paper import synthetic_paper

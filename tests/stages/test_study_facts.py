@@ -115,4 +115,4 @@ def test_the_appendix_always_has_the_settings_of_the_code_and_of_each_arm() -> N
     state = synthetic_paper.make_state()
     data = state.search.datasets[0].model_copy(update={"sizes": sizes})
     rows = dict(list_setup_rows(replace(state, search=replace(state.search, datasets=(data,))), [], FILES))
-    assert "train 70 examples; validation 20 examples; test 10 examples" in rows["Digits"]
+    assert "train 70 examples; validation 20 examples; test 10 examples" in rows["Dataset Digits"]

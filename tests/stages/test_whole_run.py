@@ -323,18 +323,16 @@ def test_a_paper_is_revised_for_its_reviewers_across_a_stop_and_audits_clean(who
     )
     paper = run / "paper" / "v2"
     text = " ".join((paper / "paper.tex").read_text().split())
-    assert "Reviewers of an earlier version asked for" in text and r"\papertable{addendum}" in text, "it has room"
+    assert "Reviewers of an earlier version asked for" in text and r"\ref{tab:addendum}" in text
     assert r"\section{Addendum for reviewers}" in (paper / "appendix.tex").read_text()
     answered = state.paper.answered
-    assert answered is not None and set(answered.files) == {
-        f"paper/v2/{name}" for name in ("response.md", "response.tex", "response.pdf", "changes.diff")
-    }
+    assert answered is not None and set(answered.files) == {"paper/v2/response.md"}
     response = (paper / "response.md").read_text()
     assert all(f"> {one.quote}" in response for one in REQUESTS)
     assert (
         "Measured as half-weight with 2 seeds, as an addendum" in response and "2 of 2 further seeds worked" in response
     )
-    assert "+Reviewers of an earlier version" in (paper / "changes.diff").read_text()
+    assert "[added: Reviewers of an earlier version" in response
     assert audit_run(run).findings == []
     tracer = NumberTracer(state, RunFolder(run, 2), run="run")
     traced = tracer.trace_key("estimate/v2-r2-added-1-1.mean")
