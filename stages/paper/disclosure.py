@@ -1,6 +1,6 @@
 """Build what a release discloses beside the paper: everything that a run tried, measured and selected, as recorded.
 
-`review/disclosure.json` has all of it, `paper/supplement/` the tables that readers ask for first, with the meaning of
+`review/disclosure.json` has all of it, `paper/supplement/` the values behind the paper as tables, with the meaning of
 each column. Both depend only on the record up to the release, so an audit can rebuild them; the later judgement and its
 cost are not included. Values are in full. Stepwise values are in each attempt's measurements.jsonl. Units are seconds,
 bytes, USD and tokens.
@@ -8,22 +8,22 @@ bytes, USD and tokens.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from pydantic_core import to_json
 
 from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.cell_status import CellStatus, compute_all_cells, compute_cell_totals
 from labwright.record.claims.differences import ClaimDifference
-from labwright.record.claims.estimates import Claim, compute_node_score, find_winner, nodes_ignoring_seed
+from labwright.record.claims.estimates import Claim, find_winner, nodes_ignoring_seed
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.requested_estimates import compute_requested_estimates, list_requests
 from labwright.record.claims.setting_controls import build_tuning_report, compute_parity
 from labwright.record.events import Event
 from labwright.record.events.paper_events import DraftAssessed, PaperReleased
 from labwright.record.reducers.event_fold import fold_events
-from labwright.record.reducers.run_state import RoleUsage, RunState
+from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import (
     compute_reference_claims,
     find_chosen_settings,
@@ -31,12 +31,10 @@ from labwright.record.reference_baselines import (
     find_reference_wins,
 )
 from labwright.record.run_folder import RunFolder
-from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import STAGES, Node, StageName
 from labwright.record.schema.paper import LATE_ROLES
 from labwright.record.table import Column, Table
 from labwright.stages.paper.appendix import BRANCH_NOTE, LATE_ABLATIONS_NOTE
-from labwright.stages.paper.latex import shorten
 
 CUT_NOTE = "cut by the program, since the record does not have it"
 """End of the line on a sentence that was cut from a draft."""
@@ -220,12 +218,6 @@ def format_files(tables: Iterable[Table]) -> dict[str, str]:
     }
 
 
-def count_usage(state: RunState) -> list[tuple[str, RoleUsage]]:
-    """Return the model calls by role up to the writing of the paper, and their total."""
-    found = sorted((role, one) for role, one in state.calls.usage_by_role.items() if role not in LATE_ROLES)
-    return [*found, ("total", state.calls.sum_usage_without(*LATE_ROLES))] if found else []
-
-
 Row = TypeVar("Row")
 
 
@@ -244,7 +236,6 @@ def _build_table(
 def build_supplement_tables(state: RunState, claims: Sequence[Claim]) -> tuple[Table, ...]:
     """Build all tables, including empty ones."""
     means = [one for one in claims if not isinstance(one, ClaimDifference)]
-    plan = state.search.data_plan
     place: dict[str, tuple[str, Callable[[Claim], object]]] = {
         "split": ("of the data", lambda one: one.split),
         "dataset": ("of the plan", lambda one: one.dataset),
@@ -320,94 +311,4 @@ def build_supplement_tables(state: RunState, claims: Sequence[Claim]) -> tuple[T
                 "key": ("as the paper's source names it", lambda one: one.key),
             },
         ),
-        _build_table(
-            "nodes",
-            "Every node; score: mean of the primary metric on validation data of the main dataset over the method's "
-            "conditions (over all where it measured no method), time: seconds of code over all attempts",
-            state.nodes.values(),
-            {
-                "node": ("its id", lambda one: one.id),
-                "parent": ("the node that it was made from", lambda one: one.parent),
-                "stage": ("of the search", lambda one: one.stage),
-                "kind": ("of work", lambda one: one.kind),
-                "status": ("at the end", lambda one: one.status + (", suspect" if one.suspect else "")),
-                "seed": ("it ran with", lambda one: one.seed),
-                "varies": ("what it changes", lambda one: _describe_variation(one, state)),
-                "score": ("see above", lambda one: compute_node_score(one, plan)),
-                "runs": ("executions", lambda one: len(one.attempts)),
-                "time": ("seconds", lambda one: round(sum(each.seconds for each in one.attempts), 1)),
-                "error": ("kind of failure", lambda one: one.failure.kind if one.failure else None),
-            },
-        ),
-        _build_table(
-            "cells",
-            "What each node owed, and what became of it",
-            [(node, one) for node, found in compute_all_cells(state).items() for one in found],
-            {
-                "node": ("that owed it", lambda row: row[0]),
-                "dataset": ("of the plan", lambda row: row[1].cell.dataset),
-                "arm": ("of the plan", lambda row: row[1].cell.measured_arm),
-                "level": ("of the plan", lambda row: row[1].cell.level),
-                "trial": ("setting of hyperparameters", lambda row: row[1].cell.trial),
-                "seed": ("it ran with", lambda row: row[1].cell.seed),
-                "outcome": ("measured, taken over, failed or left out", lambda row: row[1].outcome),
-                "taken_from": ("node that measured it", lambda row: row[1].node),
-                "seconds": ("of computing", lambda row: round(row[1].seconds, 3)),
-                "why": ("it failed or was left out", lambda row: row[1].why),
-            },
-        ),
-        _build_table(
-            "cost",
-            "Model calls by role, up to the writing of this paper",
-            count_usage(state),
-            {
-                "role": ("of the model", lambda row: row[0]),
-                "calls": ("answered", lambda row: row[1].calls),
-                "input_tokens": ("sent, cached ones too", lambda row: row[1].input_tokens),
-                "cached_tokens": ("of these, read from a provider's cache", lambda row: row[1].cached_tokens),
-                "output_tokens": ("answered", lambda row: row[1].output_tokens),
-                "US_dollars": ("where the price is known", lambda row: round(row[1].usd, 4)),
-                "unpriced": ("calls without a known price", lambda row: row[1].unpriced),
-                "seconds": ("waited", lambda row: round(row[1].seconds)),
-            },
-        ),
-        _build_table(
-            "subjects",
-            "Language models that experiments asked: every answer is kept in the record, and each was asked for once",
-            state.calls.llm_usage,
-            {
-                "subject": ("as the plan names it", lambda one: one.name),
-                "versions": ("that answered", lambda one: " ".join(one.models)),
-                "calls": ("answered", lambda one: one.calls),
-                "input_tokens": ("sent", lambda one: one.input_tokens),
-                "output_tokens": ("answered", lambda one: one.output_tokens),
-                "US_dollars": ("paid", lambda one: round(one.usd, 4)),
-                "asked": ("first and last, UTC", lambda one: f"{one.first[:16]} to {one.last[:16]}"),
-            },
-        ),
-        _build_table(
-            "settings",
-            "Settings of the run; of paths the last part",
-            _list_settings(state),
-            {"setting": ("its name", lambda row: row[0]), "value": ("as used", lambda row: row[1])},
-        ),
     )
-
-
-def _list_settings(state: RunState) -> Iterator[tuple[str, str]]:
-    def flat(value: object, prefix: str) -> Iterator[tuple[str, str]]:
-        if isinstance(value, dict):
-            for name, inner in cast(dict[str, object], value).items():
-                yield from flat(inner, f"{prefix}.{name}" if prefix else name)
-        elif value is not None:
-            yield prefix, shorten(value, 160)
-
-    settings = state.started.settings if state.started is not None else {}
-    return (one for one in sorted(flat(settings, "")) if one[0] != "sandbox.scorers" and not one[0].startswith("data."))
-
-
-def _describe_variation(node: Node, state: RunState) -> str | None:
-    action = state.decisions[node.decision].action
-    if isinstance(action, ExpandTree) and action.trials:
-        return f"{action.trials[0].arm}: {len(action.trials)} trials"
-    return node.varies or node.title or None

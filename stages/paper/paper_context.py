@@ -304,8 +304,7 @@ class PaperContext:
                 key=key,
                 subject=_describe_effect(self.plan, part.effect),
                 forms=self.collect_forms(key),
-                note=note
-                + (f" (over {describe_units(one, part)})" if part.mean is not None else self._list_other(part)),
+                note=note + f" (over {describe_units(one, part)})" * (part.mean is not None),
                 sign=_find_sign(part.low, part.high),
                 direction=part.direction,
                 verdict=part.verdict,
@@ -333,17 +332,6 @@ class PaperContext:
             confirmatory=one.hypothesis.confirmatory,
             confirmed=one.confirmed,
         )
-
-    def _list_other(self, part: EffectDecision) -> str:
-        """Return the exploratory differences of the cells of an effect without an estimate, and on how many seeds they
-        were measured."""
-        read = list_conditions_read((part.effect,), self.plan)
-        keys = [
-            f"`{one.key}` on {one.n} seeds"
-            for one in self.claims.differences
-            if {(one.dataset, one.name, side) for side in (one.condition, one.other)} <= read
-        ]
-        return f"; exploratory: {', '.join(keys)}" * bool(keys)
 
     @cached_property
     def disclosures(self) -> tuple[str, ...]:

@@ -43,8 +43,6 @@ CONTROL_MARK = " (control)"
 MAX_ARM_COLUMNS, MAX_LEVEL_COLUMNS = 6, 4
 """Largest number of arms that are columns of the main table, and of levels that are columns of the ablations; more of
 them are rows."""
-MAX_OFF_MIDDLE = 1.5
-"""Ratio of the sides of an interval above which a caption explains it."""
 MAX_HEAD_CHARS, MAX_FACTOR_CHARS, MAX_VARIANT_CHARS = 16, 28, 48
 """Characters per line of a column heading, of the first one, and of a variant."""
 
@@ -376,8 +374,7 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
         + ", corrected by Holm" * any(one.level == level and level < 0.05 and one.family > 1 for one in found)
         for level, mark in marks.items()
     ]
-    printed = [part for one in found for part in one.parts]
-    read = [part.effect for part in printed]
+    read = [part.effect for one in found for part in one.parts]
     effects = [one for one in read if _find_form(one, plan) == "points"]
     shares = list(dict.fromkeys(find_effect_metric(one, plan) for one in effects))
     of = f" in {join_names([one.display_name for one in shares])}" * (plan.primary_metric not in shares)
@@ -389,7 +386,7 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
         if any(find_effect_metric(one, plan) in shares and _find_form(one, plan) == "mean" for one in read)
         else "",
         "An interval is what those of all looks have in common, so an estimate may lie off its middle."
-        if any(map(_is_off_middle, printed)) and len(state.search.looks) > 1
+        if len(state.search.looks) > 1
         else "",
         "A preview confirms nothing."
         if any(one.hypothesis.confirmatory and not one.confirmed for one in found)
@@ -469,14 +466,6 @@ def _build_rows(
         found = (*_format_numbers(one.rival, plan, marks[one.level]), one.rival_sign or "open", outcome)
         missing = ("--", "--", "--", "not measured on every fresh seed")
         yield _indent(what), *(found if one.rival.mean is not None else missing)
-
-
-def _is_off_middle(part: EffectDecision) -> bool:
-    """Return whether an interval reaches at least half as far again to one side of the estimate as to the other."""
-    if part.mean is None or part.low is None or part.high is None:
-        return False
-    near, far = sorted((part.mean - part.low, part.high - part.mean))
-    return far > MAX_OFF_MIDDLE * near
 
 
 def _is_rival_open(one: HypothesisDecision) -> bool:

@@ -15,6 +15,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from labwright.literature.works import normalise_text
@@ -39,6 +40,7 @@ from labwright.record.tuning_results import build_effective_plan, compute_effort
 from labwright.review.claims.rules import UNREAD
 from labwright.review.claims.sentences import PaperSentence, group_paragraphs
 from labwright.review.evidence import Violation
+from labwright.review.honesty.code_reading import strip_comments
 
 # List what a record knows about how its study was done: the facts with which sentences on the set-up are compared.
 # Every fact is one line, and the list has a fixed order, so that a reader can cite facts by number. Planned facts are
@@ -46,8 +48,8 @@ from labwright.review.evidence import Violation
 # have one source. Nothing in the list changes while the paper is written, since readings are kept under its hash.
 # Limits: the texts of nodes are left out, since the code is what ran.
 
-MAX_CODE_CHARACTERS = 4000
-"""Characters of code among the facts; of longer programs, whole definitions are left out and named."""
+MAX_CODE_CHARACTERS = 12_000
+"""Characters of code among the facts."""
 GRADE_MEANINGS: dict[EvidenceGrade, str] = {
     "scored": "computed by the program from submitted predictions, on labels that the code could not see",
     "evaluated": "computed in a second kernel by a scorer that was frozen before the search",
@@ -59,8 +61,6 @@ GRADE_MEANINGS: dict[EvidenceGrade, str] = {
     "logged": "reported by the experiment's code, not recomputed",
 }
 """Who computed the values of a grade."""
-_QUIET_CALLS = frozenset({"print", "lab.log", "lab.save"})
-"""Calls that do not change what is measured."""
 
 
 class StudyFacts(NamedTuple):
@@ -409,92 +409,24 @@ def format_setting(setting: Mapping[str, Scalar]) -> str:
 # --- code -------------------------------------------------------------------------------------------------------------
 
 
-class CodePart(NamedTuple):
-    """A definition, or another statement, at the top level of a file."""
-
-    path: str
-    name: str
-    text: str
-    components: tuple[str, ...]
-    """The calls in it that make library objects."""
-
-    @property
-    def is_central(self) -> bool:
-        """Whether it makes library objects, reads a setting, calls the sandbox, or is in the script that is run."""
-        return bool(self.components) or self.path == ENTRY_FILE or bool(re.search(r"\blab\.|\bsetting\b", self.text))
+def condense_code(files: Mapping[str, str], limit: int = MAX_CODE_CHARACTERS) -> str:
+    """Return at most about `limit` characters of a program without comments, docstrings and empty lines, its script
+    first."""
+    lines: list[str] = []
+    for path in sorted(files, key=lambda path: path != ENTRY_FILE):
+        lines += [f"# {path}", *(line for line in strip_comments(files[path]).splitlines() if line.strip())]
+    text = re.sub(r"^(?: {4})+", lambda found: " " * (len(found[0]) // 4), "\n".join(lines), flags=re.MULTILINE)
+    return text if len(text) <= limit else f"{text[:limit]}\n# The rest is left out for length, so not in the facts."
 
 
 def list_components(files: Mapping[str, str]) -> tuple[str, ...]:
     """Return the calls with which a program makes objects of libraries, such as layers and optimizers, each once."""
-    return tuple(dict.fromkeys(call for one in _split_files(files) for call in one.components))
-
-
-def condense_code(files: Mapping[str, str], limit: int = MAX_CODE_CHARACTERS) -> str:
-    """Return a program without comments, docstrings, imports, constants, prints and logs.
-
-    Where it is longer than `limit` characters, whole definitions are left out and named, the central ones last.
-    """
-    parts = _split_files(files)
-    room, left_out = limit, set[CodePart]()
-    for one in sorted(parts, key=lambda one: not one.is_central):
-        if len(one.text) > room:
-            left_out.add(one)
-        else:
-            room -= len(one.text)
-    lines: list[str] = []
-    for path in files:
-        own = [one for one in parts if one.path == path]
-        lines += [f"# {path}"] * bool(own)
-        lines += [one.text for one in own if one not in left_out]
-        lines += [f"# left out for length, so not in the facts: {one.name}" for one in own if one in left_out]
-    return "\n".join(lines)
-
-
-def _split_files(files: Mapping[str, str]) -> list[CodePart]:
-    trees = {path: _parse(text) for path, text in files.items() if path.endswith(".py")}
-    own = {node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-    found: list[CodePart] = []
+    trees: list[ast.Module] = []
     for path, text in files.items():
-        if path not in trees:
-            found.append(CodePart(path, path, text.strip(), ()))
-        for statement in trees[path].body if path in trees else ():
-            kept = None if _is_silent(statement) else _Condenser().visit(statement)
-            if kept is not None:
-                code = re.sub(r"\n\s*\n", "\n", ast.unparse(ast.fix_missing_locations(kept)))
-                code = re.sub(r"^ +", lambda spaces: " " * (len(spaces[0]) // 4), code, flags=re.MULTILINE)
-                name = str(getattr(statement, "name", code.partition("\n")[0][:60]))
-                found.append(CodePart(path, name, code, tuple(_list_components(kept, own))))
-    return found
-
-
-def _parse(text: str) -> ast.Module:
-    """Parse a file; one that is no valid Python is one string."""
-    try:
-        return parse_python(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ast.Module(body=[ast.Assign([ast.Name("UNREADABLE", ast.Store())], ast.Constant(text))], type_ignores=[])
-
-
-def _is_silent(statement: ast.stmt) -> bool:
-    """Return whether a statement is an import or assigns a constant, which are facts of their own."""
-    names = statement.targets if isinstance(statement, ast.Assign) else ()
-    constant = all(isinstance(one, ast.Name) and one.id.isupper() for one in names)
-    return isinstance(statement, ast.Import | ast.ImportFrom) or bool(names and constant)
-
-
-class _Condenser(ast.NodeTransformer):
-    """Removes docstrings, prints and logs."""
-
-    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
-        value = node.value
-        is_quiet = isinstance(value, ast.Call) and ast.unparse(value.func) in _QUIET_CALLS
-        return None if is_quiet or isinstance(value, ast.Constant) else node
-
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        super().generic_visit(node)
-        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.If | ast.For | ast.While | ast.With) and not node.body:
-            node.body = [ast.Pass()]
-        return node
+        with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+            trees += [parse_python(text)] if path.endswith(".py") else []
+    own = {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    return tuple(dict.fromkeys(call for tree in trees for call in _list_components(tree, own)))
 
 
 def _list_components(node: ast.AST, own: set[str]) -> Iterator[str]:

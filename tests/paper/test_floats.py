@@ -6,7 +6,6 @@ import asyncio
 import re
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
@@ -71,24 +70,12 @@ def test_a_hypothesis_is_a_row_for_each_effect_with_its_verdict() -> None:
     assert "Declared alternatives:" in full and "Rival explanation:" in full, "the appendix has the rest"
 
 
-def test_after_several_looks_the_caption_explains_an_interval_that_is_off_the_middle(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    first = decide_hypotheses(RUN)[0]
-    part = first.parts[0]
-    assert part.low is not None and part.mean is not None
+def test_after_several_looks_the_caption_explains_what_an_interval_is() -> None:
     looks = [LookTaken(look=0, seeds=(1,)), LookTaken(look=1, seeds=(1, 2))]
     several = replace(RUN, search=replace(RUN.search, looks=looks))
-    sentence = "an estimate may lie off its middle"
-    for high, run, explained in (
-        (2 * part.mean - part.low, several, False),
-        (part.mean + 3 * (part.mean - part.low), several, True),
-        (part.mean + 3 * (part.mean - part.low), RUN, False),
-    ):
-        skewed = first.model_copy(update={"parts": (part.model_copy(update={"high": high}),)})
-        monkeypatch.setattr(result_tables, "decide_hypotheses", Mock(return_value=(skewed,)))
+    for run, explained in ((several, True), (RUN, False)):
         [table] = result_tables.build_hypothesis_tables(run)
-        assert table.caption.count(sentence) == explained
+        assert table.caption.count("an estimate may lie off its middle") == explained
 
 
 def test_the_note_on_the_grade_stands_below_the_first_float_alone(tmp_path: Path) -> None:

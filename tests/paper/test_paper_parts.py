@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from labwright.inspector.tree import build_tree
 from labwright.literature import LibraryError
 from labwright.literature.bibtex import parse_bibtex
 from labwright.record.claims.differences import ClaimDifference
@@ -261,9 +260,7 @@ def test_data_behind_the_paper_is_in_full_and_every_column_is_told():
     assert [float(one["value"]) for one in read["replicates"]] == [
         v for c in CLAIMS if not isinstance(c, ClaimDifference) for v in c.values
     ]
-    assert {one["node"] for one in read["nodes"]} == set(STATE.nodes)
     assert len(read["comparisons"]) == sum(isinstance(one, ClaimDifference) for one in CLAIMS)
-    assert {one["setting"]: one["value"] for one in read["settings"]}["search.num_workers"] == "2"
     told = made["supplement/README.md"]
     assert all(
         meaning and f"| {column} | {meaning} |" in told
@@ -377,14 +374,6 @@ def test_words_that_a_text_quotes_do_not_hold_up_its_release():
     assert list_obstacles(found) == ()
     stopped = PaperFinding(text="a sentence in words of its own", blocks=True)
     assert list_obstacles(PaperAssessment(None, 3, (stopped, quoted))) == (str(stopped),)
-
-
-def test_a_node_has_one_score_in_tree_frames_and_tables() -> None:
-    rows = {row.id: row.metric for stage in build_tree(STATE).stages for row in stage.nodes}
-    sheet = next(one for one in build_supplement_tables(STATE, []) if one.name == "nodes")
-    at = [one.title for one in sheet.columns].index("score")
-    assert {str(row[0]): row[at] for row in sheet.rows} == rows and len(synthetic_paper.PLAN.datasets) > 1
-    assert "validation data of the main dataset" in sheet.title
 
 
 def test_a_figure_outside_of_the_text_has_a_caption_that_may_be_printed(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ ALLOWED = {
     "sandbox/scoring.py": LABELS,
     "sandbox/gpus.py": HOST,
     "sandbox/workspace.py": "a job's folder before its code runs; views; names of sealed folders",
-    "stages/addendum.py": "reviews of the user, copied to where no code can write",
+    "stages/reviewer_requests.py": "reviews of the user, copied to where no code can write",
     "stages/evidence/reproduction.py": DATA,
     "stages/ideation/idea_checks.py": "documents of the user",
     "stages/ideation/ideation_steps.py": "documents of the user",

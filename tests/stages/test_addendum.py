@@ -34,7 +34,6 @@ from labwright.record.run_folder import RunFolder, hash_file
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.paper import EstimateRequest, PaperDraft, ReviewFile, Section
 from labwright.review.evidence import check_draft
-from labwright.stages.addendum import run_addendum
 from labwright.stages.paper.appendix import list_ablation_rows
 from labwright.stages.paper.disclosure import format_disclosure
 from labwright.stages.paper.paper_context import PaperContext
@@ -44,6 +43,7 @@ from labwright.stages.paper.required_statements import (
     missing_statements,
 )
 from labwright.stages.paper.response import describe_requests, list_outcomes
+from labwright.stages.reviewer_requests import run_addendum
 from labwright.stages.settings import PaperSettings
 from tests.stages import test_ablation_planning as planning
 from tests.stages.small_study import make_ablation
