@@ -6,6 +6,7 @@ import asyncio
 import re
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -70,7 +71,8 @@ def test_a_hypothesis_is_a_row_for_each_effect_with_its_verdict() -> None:
     assert "Declared alternatives:" in full and "Rival explanation:" in full, "the appendix has the rest"
 
 
-def test_after_several_looks_the_caption_explains_what_an_interval_is() -> None:
+def test_after_several_looks_the_caption_explains_what_an_interval_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result_tables, "decide_hypotheses", Mock(return_value=decide_hypotheses(RUN)[:1]))
     looks = [LookTaken(look=0, seeds=(1,)), LookTaken(look=1, seeds=(1, 2))]
     several = replace(RUN, search=replace(RUN.search, looks=looks))
     for run, explained in ((several, True), (RUN, False)):

