@@ -432,10 +432,8 @@ async def _check_paper(report: AuditReport, folder: RunFolder, state: RunState) 
         report.counts["paper sources"] += 1
         report.compare_file(folder, folder.paper_folder / name, text)
     try:
-        evidence = extend_evidence(material.evidence, template)
-        for document in ("paper", "supplement"):
-            violations += await check_pdf(folder.paper_folder, evidence, document)
+        violations += await check_pdf(folder.paper_folder, extend_evidence(material.evidence, template))
     except (tex_runner.TexError, OSError) as error:
-        report.add("not checked", "the PDFs of the paper", str(error))
+        report.add("not checked", "the PDF of the paper", str(error))
     for violation in violations:
         report.add("unbound", violation.where, f"{violation.excerpt}: {violation.fix}")

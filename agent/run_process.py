@@ -59,11 +59,9 @@ from labwright.sandbox.packages import PackageOverlay, RunPackages, restore_pack
 from labwright.sandbox.repository.command_cells import StudyRepository
 from labwright.sandbox.scorers import parse_scorers
 from labwright.search.scheduler import RunControl
-from labwright.stages.addendum import run_addendum
 from labwright.stages.data_planning import PlanError, prepare
 from labwright.stages.evidence.scoring import score_tests
 from labwright.stages.measuring import TooLate
-from labwright.stages.missing_ablations import run_missing_ablations
 from labwright.stages.nodes.repository_program import BaselineError
 from labwright.stages.paper import paper_steps
 from labwright.stages.paper.paper_steps import judge_paper
@@ -72,6 +70,7 @@ from labwright.stages.repository.ablation_study import ablate
 from labwright.stages.repository.arm_runs import prepare_repository
 from labwright.stages.repository.baseline_reproduction import reproduce
 from labwright.stages.repository.question import answer
+from labwright.stages.reviewer_requests import run_addendum, run_missing_ablations
 from labwright.stages.run_context import (
     RepeatedFaultError,
     RunContext,

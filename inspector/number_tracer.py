@@ -49,7 +49,7 @@ from labwright.record.schema.hypotheses import EffectDecision
 # Convert a paper's TeX to text whose values keep their keys, to locate them on pages and in source lines. Limits:
 # this is not a faithful rendering; for that, see the PDF.
 
-SOURCE_FILES = ("paper.tex", "floats.tex", "appendix.tex", "supplement.tex")
+SOURCE_FILES = ("paper.tex", "floats.tex", "appendix.tex")
 _RULE = re.compile(
     r"\\(?:toprule|midrule|bottomrule|addlinespace|endhead|endfirsthead|endfoot|endlastfoot|label|"
     r"begin|end|small|scriptsize|footnotesize|centering|noindent|maketitle|cmidrule)\b"

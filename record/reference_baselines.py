@@ -36,9 +36,8 @@ REFERENCE_ARM_TITLES: Mapping[str, str] = MappingProxyType(
 OFF_THE_SHELF_MODELS = ("boosted trees", "linear")
 
 
-def build_space(facts: Iterable[DatasetFacts], pretrained: Iterable[str] = ()) -> tuple[Hyperparameter, ...]:
-    """Build the search space of the off-the-shelf model for these datasets; `pretrained` models are
-    OWNER/NAME@REVISION."""
+def build_space(facts: Iterable[DatasetFacts]) -> tuple[Hyperparameter, ...]:
+    """Build the search space of the off-the-shelf model for these datasets."""
 
     def dimension(name: str, kind: HyperparameterKind, default: Scalar, **more: Any) -> Hyperparameter:
         of_model: dict[str, Any] = {"arms": (OFF_THE_SHELF_ARM,), "source": "the default of scikit-learn 1.9", **more}
@@ -46,7 +45,7 @@ def build_space(facts: Iterable[DatasetFacts], pretrained: Iterable[str] = ()) -
 
     of_trees, of_linear = ({"given": "model", "among": (model,)} for model in OFF_THE_SHELF_MODELS)
     table = {"options": OFF_THE_SHELF_MODELS, "source": "common practice on tables"}
-    options = ("plain", *(("components",) if any(len(one.shape) > 1 for one in facts) else ()), *pretrained)
+    options = ("plain", *(("components",) if any(len(one.shape) > 1 for one in facts) else ()))
     features = {"options": options, "source": "pixels, columns or counts as they are"}
     parts = {"low": 8, "high": 128, "given": "features", "among": ("components",), "source": "common practice"}
     return (
@@ -64,7 +63,7 @@ def build_space(facts: Iterable[DatasetFacts], pretrained: Iterable[str] = ()) -
 def build_reference_space(state: RunState) -> tuple[Hyperparameter, ...]:
     """Return the search space of the off-the-shelf model; empty if no dataset has reference models."""
     facts = [one for one in state.search.datasets if one.name in list_reference_datasets(state)]
-    return build_space(facts, state.read_setting("sandbox.pretrained") or ()) if facts else ()
+    return build_space(facts) if facts else ()
 
 
 def list_reference_datasets(state: RunState) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ for every risk factor of the idea, the record names the ablation that tests it o
 the strongest surprise runs first; a surprise names only measured conditions. If planning fails, the stage uses the risk
 factors of the idea verbatim, and the reason is recorded.
 
-Limits: a reader may ask for other ablations first (`stages.missing_ablations` asks a reviewer), and two changes with
+Limits: a reader may ask for other ablations first (`stages.reviewer_requests` asks a reviewer), and two changes with
 different wording may have the same effect.
 
 Source: AblationBench, section 4 (author-side planner) and appendix A.1 (the form).
@@ -22,12 +22,7 @@ from labwright.record.estimands import find_swapped_arms, list_main_arms
 from labwright.record.events.search_events import AblationsPlanned, DecisionMade
 from labwright.record.schema.data_plan import DataPlan
 from labwright.search.stage_snapshot import build_snapshot
-from labwright.stages.prompt_inputs import (
-    build_node_brief,
-    list_arm_settings,
-    list_unreported_stages,
-    list_visible_summaries,
-)
+from labwright.stages.prompt_inputs import build_node_brief, list_arm_settings, list_visible_summaries
 from labwright.stages.repository.paper_study import show_studied_repository
 from labwright.stages.run_context import RunContext, ask_until_sound
 from labwright.stages.settings import MAX_ABLATION_PLAN_CALLS
@@ -55,7 +50,6 @@ async def plan_ablations(context: RunContext, decided: DecisionMade, client: Mod
         node_seconds=context.node_seconds,
         rate=context.state.rate,
         earlier=list_visible_summaries(context, view),
-        unreported=list_unreported_stages(context, view),
         notes=context.state.list_notes(decided.k, "ablation"),
         written=tuple(f"{node.id}: {node.plan}" for node in context.state.user_nodes if node.stage == "ablation"),
     )

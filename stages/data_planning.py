@@ -5,7 +5,6 @@ from __future__ import annotations
 from asyncio import to_thread
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 from pathlib import Path
@@ -56,12 +55,10 @@ from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.job import DatasetError
 from labwright.sandbox.metrics import (
     METRICS,
-    FormulaError,
     can_score,
     complete_metric,
     find_formula_faults,
     formula_text,
-    parse_formula,
     rates_predictions,
     write_formulas,
 )
@@ -574,9 +571,6 @@ def _find_shape_faults(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) 
         yield f"there are levels ({plan.levels[0].name}, ...) but no `factor` naming what they are levels of"
     if plan.factor.strip() and not plan.levels:
         yield f"factor {plan.factor!r} has no levels: add levels, or leave `factor` empty"
-    for levels in (factor.levels for factor in plan.factors) if plan.factors else (plan.levels,):
-        values = Counter(level.value for level in levels if level.value is not None)
-        yield from (f"two levels have the value {value:g}" for value, count in values.items() if count > 1)
     yield from _find_skipped_cell_faults(plan)
     yield from (
         f"the arm name {arm.name!r} is reserved for a reference model: choose another one"
@@ -588,16 +582,6 @@ def _find_shape_faults(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) 
         for one in plan.columns
         for entry in catalogue.values()
         if one.name in entry.meta and any(use.name == entry.name for use in plan.datasets)
-    )
-    read = set[str]()
-    for metric in plan.metrics:
-        with suppress(FormulaError):  # reported for the metric
-            read.add(parse_formula(formula_text(metric)).column)
-    yield from (
-        f"no metric reads the column {one.name!r}: add one with a formula such as agreement({one.name}), or leave the "
-        "column out"
-        for one in plan.columns
-        if one.name not in read
     )
     for arm in plan.arms:
         if arm.setting_of and arm.role != "ablation":
@@ -646,11 +630,8 @@ def _find_metric_faults(
     directions."""
     own = {metric.name: metric for one in scorers.values() for metric in one.metrics}
     formulas = {one.name: one for one in plan.metrics if formula_text(one) and one.name not in own}
-    unusable = set[str]()
     for metric in formulas.values():
-        if faults := tuple(_find_formula_faults(metric, plan, known)):
-            unusable.add(metric.name)
-            yield from faults
+        yield from _find_formula_faults(metric, plan, known)
     available = {name: _find_available_metrics(entry, scorers.get(name), plan) for name, entry in known.items()}
     for name, names in available.items():
         if names is None:
@@ -664,14 +645,9 @@ def _find_metric_faults(
         elif plan.tuning.metric not in ("", *names) and name in tuned:
             yield f"tuning.metric {plan.tuning.metric!r} cannot be computed on {place}"
     programs: dict[str, MetricSpec] = {**METRICS, **formulas, **own}
-    computable = [names for names in available.values() if names is not None]
     for metric in plan.metrics:
         if metric.name not in programs:
             continue
-        is_everywhere_missing = len(computable) == len(available) and not any(metric.name in one for one in computable)
-        if metric != plan.primary_metric and available and is_everywhere_missing and metric.name not in unusable:
-            tasks = ", ".join(f"{name}: {_describe_task(entry)}" for name, entry in known.items())
-            yield f"metric {metric.name!r} cannot be computed on any dataset of the plan ({tasks})"
         if programs[metric.name].higher_is_better != metric.higher_is_better:
             better = "lower" if metric.higher_is_better else "higher"
             yield (

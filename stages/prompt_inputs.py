@@ -16,7 +16,6 @@ from labwright.models.roles.experiment_code import (
     NodeLine,
     OmittedNodes,
     RequiredMeasurements,
-    UnreportedStage,
 )
 from labwright.models.roles.node_assessment import FeedbackInputs, Statistic
 from labwright.record.ablation_results import find_ablation
@@ -291,7 +290,6 @@ def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
         node_seconds=context.node_seconds,
         retry_seconds=context.retry_seconds,
         rate=state.rate,
-        unreported=list_unreported_stages(context, view),
         quiet_seconds=context.quiet_seconds,
         earlier=list_visible_summaries(context, view),
         device=context.device,
@@ -365,28 +363,6 @@ def list_visible_summaries(context: RunContext, view: StageSnapshot) -> tuple[St
     """
     before = STAGES[: STAGES.index(view.stage)]
     return tuple(view.summary_by_stage[name] for name in before if name in view.summary_by_stage)
-
-
-def list_unreported_stages(context: RunContext, view: StageSnapshot) -> tuple[UnreportedStage, ...]:
-    """Return the earlier stages whose report is not visible yet because it waits for replicates while the search
-    continues.
-
-    Each stage comes with its working nodes and their verdicts.
-    """
-    written = {summary.stage for summary in list_visible_summaries(context, view)}
-    return tuple(
-        UnreportedStage(
-            stage=stage,
-            best=best.id if best is not None else "",
-            nodes=tuple(
-                build_node_line(node, view.plan)
-                for node in view.nodes.values()
-                if node.stage == stage and node.kind in SEARCH_KINDS and node.status == "good"
-            ),
-        )
-        for stage, best in view.winner_by_stage.items()
-        if stage not in written
-    )
 
 
 def list_arm_settings(state: RunState, node: Node, decided: DecisionMade) -> tuple[ChosenSetting, ...]:

@@ -311,7 +311,7 @@ def decision_number(recorder: Recorder, action: RunTask) -> int:
     return decision_id
 
 
-RENDERING_FILES = ("models/client.py", "models/client.py", "models/client.py", "models/roles/")
+RENDERING_FILES = ("models/client.py", "models/roles/")
 """The only modules of `models/` that process files of a node; the others process answers of models."""
 RUN_LEVEL_FILES = (
     "agent/",

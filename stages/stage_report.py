@@ -11,14 +11,7 @@ from statistics import fmean
 from typing import TypeVar
 
 from labwright.models.client import ModelClient
-from labwright.models.roles.node_assessment import (
-    SUMMARY,
-    Selection,
-    SelectionCandidate,
-    StageReport,
-    Statistic,
-    SummaryInputs,
-)
+from labwright.models.roles.node_assessment import SUMMARY, StageReport, Statistic, SummaryInputs
 from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import (
     Claim,
@@ -37,7 +30,7 @@ from labwright.record.claims.hypothesis_tests import (
 from labwright.record.events.search_events import StageSummarised
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import VisibleDecisions
-from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, StageName, StageSummary
+from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Node, StageName, StageSummary
 from labwright.search.replication import view_at_stage_end
 from labwright.search.stage_snapshot import (
     StageSnapshot,
@@ -63,17 +56,6 @@ MIN_INTERVAL_REPLICATES = 3
 """Minimum number of replicates for an interval: with two, its half-width would be nine standard deviations."""
 MAX_REPORT_KEYS = 12
 """Maximum number of keys in a report."""
-SELECTION_RULE = (
-    "the node that measured the most cells of the stage's panel, i.e. the (dataset, condition) cells of baselines and "
-    "methods on the stage's datasets (training that diverged counts as {worst}). Among equals, the node with the "
-    "largest gain over the reference node, the earliest of them: the relative difference of the primary metric's mean "
-    "over the cells of the deciding arms that all of them measured, at most 100 % on each dataset, averaged over "
-    "datasets. Where noise does not distinguish nodes from it on any dataset (within one standard error of their "
-    "difference: from runs paired by seed if both have three, otherwise from the spread of replicates; exactly equal "
-    "if the noise is unknown), the node whose code a model found sounder, otherwise the {tie} one. Validation data, "
-    "one seed per node"
-)
-"""The rule of `search.stage_snapshot.StageSnapshot.best_node` in words."""
 
 
 def build_stage_view(context: RunContext, stage: StageName, decision_id: int | None = None) -> StageSnapshot:
@@ -83,97 +65,66 @@ def build_stage_view(context: RunContext, stage: StageName, decision_id: int | N
     )
 
 
-def build_selection(view: StageSnapshot) -> Selection:
-    """Return what was compared to select the best node, best first; empty for a stage that does not select."""
-    if view.selects_nothing:
-        return Selection(
-            rule="nothing is selected: later nodes are compared with the node selected before",
-            arms=(),
-            cells=len(view.panel.entries),
-        )
-    best, panel = view.best_node.id if view.best_node else "", view.panel
-    reference = view.widest_nodes[0] if view.widest_nodes else None
-    candidates: list[SelectionCandidate] = []
-    for node in ([view.root] if view.root else []) + list(view.good_nodes):
-        measured = collect_values(node, view.plan).items()
-        values = [value for one, value in measured if one in panel.entries and one.arm in panel.deciding_arms]
-        candidates.append(
-            SelectionCandidate(
-                id=node.id,
-                cells=count_coverage(node, panel),
-                diverged=len(find_diverged(node, panel)),
-                mean=fmean(values) if values else None,
-                gain=compute_gain(node, reference or node, view.shared_panel),
-            )
-        )
-    close, worst = tuple(node.id for node in view.indistinguishable_nodes), panel.metric.worst
-    rule = SELECTION_RULE.format(
-        tie=_describe_tie(view), worst="missing" if worst is None else f"the metric's worst value, {worst:.4g}"
-    )
-    return Selection(
-        rule=rule,
-        cells=len(panel.entries),
-        arms=tuple(arm.name for arm in view.plan.arms if arm.name in panel.deciding_arms),
-        reference=reference.id if reference is not None else "",
-        noise=view.noise,
-        close=close if len(close) > 1 else (),
-        candidates=tuple(sorted(candidates, key=lambda one: (one.id == best, one.cells, one.gain), reverse=True)),
-        asked=tuple(
-            f"{a} or {b}: {better or 'neither'}"
-            for (a, b), better in view.sounder_by_pair.items()
-            if {a, b} <= set(close)
-        ),
-    )
-
-
-def _describe_tie(view: StageSnapshot) -> str:
-    return "cheaper" if view.prefers_cheaper else "earlier"
-
-
 def explain_selection(view: StageSnapshot) -> tuple[str, ...]:
-    """Explain, from the comparison of nodes, why the best node is carried forward."""
-    if view.best_node is None:
+    """Explain, from the comparison of nodes (`search.stage_snapshot.StageSnapshot.best_node`), why the best node is
+    carried forward."""
+    best, panel = view.best_node, view.panel
+    if best is None:
         return ("no node of this stage works, or all working nodes are suspect",)
     if view.stage == "ablation":
         return ("ablations are compared with the node that is confirmed",)
     if view.selects_nothing:
         return ("the study measures, so nothing is selected after tuning: these experiments are exploratory",)
-    selection = build_selection(view)
-    first, *others = selection.candidates
-    equals = [one for one in others if one.cells == first.cells]
+    reference, cells = view.widest_nodes[0] if view.widest_nodes else best, count_coverage(best, panel)
+    compared = [*([view.root] if view.root else []), *view.good_nodes]
+    equals = [one for one in compared if one.id != best.id and count_coverage(one, panel) == cells]
+    gains = {one.id: compute_gain(one, reference, view.shared_panel) for one in (best, *equals)}
+    equals.sort(key=lambda one: gains[one.id], reverse=True)
     reasons = [
-        f"it measured {first.cells} of the {selection.cells} (dataset, condition) cells of the stage's panel, "
+        f"it measured {cells} of the {len(panel.entries)} (dataset, condition) cells of the stage's panel, "
         + (f"as many as {', '.join(one.id for one in equals)}" if equals else "more than any other node")
     ]
     if equals:
+        diverged = {one.id: len(find_diverged(one, panel)) for one in (best, equals[0])}
         means = [
-            f"{one.id} {one.mean:.4g} ({one.gain:+.1%}{f', {one.diverged} cells diverged' * bool(one.diverged)})"
-            for one in (first, equals[0])
-            if one.mean is not None
+            f"{one.id} {fmean(values):.4g} ({gains[one.id]:+.1%}"
+            f"{f', {diverged[one.id]} cells diverged' * bool(diverged[one.id])})"
+            for one in (best, equals[0])
+            if (values := _list_deciding_values(one, view))
         ]
+        arms = [arm.name for arm in view.plan.arms if arm.name in panel.deciding_arms]
         reasons.append(
-            f"{view.plan.primary_metric.name} over the validation cells of {', '.join(selection.arms)}, and the "
-            f"gain relative to {selection.reference}, for one seed: {' vs. '.join(means)}, the best of the others"
+            f"{view.plan.primary_metric.name} over the validation cells of {', '.join(arms)}, and the gain relative to "
+            f"{reference.id}, for one seed: {' vs. '.join(means)}, the best of the others"
         )
-    if selection.close:  # the reason for choosing this node among those that measurements do not distinguish
-        sds = ", ".join(f"{dataset} {sd:.3g}" for dataset, sd in selection.noise.items())
+    close = [node.id for node in view.indistinguishable_nodes]
+    if len(close) > 1:  # the reason for choosing this node among those that measurements do not distinguish
+        sds = ", ".join(f"{dataset} {sd:.3g}" for dataset, sd in view.noise.items())
         reasons.append(
-            f"the noise between seeds hides the differences of {', '.join(selection.close)} (standard "
-            f"deviation over replicates: {sds})"
+            f"the noise between seeds hides the differences of {', '.join(close)} (standard deviation over replicates: "
+            f"{sds})"
             if sds
-            else f"{', '.join(selection.close)} measured the same values"
+            else f"{', '.join(close)} measured the same values"
         )
-        if selection.asked:
-            reasons.append(f"a model was asked which is sounder to build on: {'; '.join(selection.asked)}")
-        if not any(answer.endswith(f": {first.id}") for answer in selection.asked):
-            reasons.append(f"among them it is the {_describe_tie(view)} one")
-    if first.id in view.shared_failures.repaired_node_by_repair:
+        asked = {pair: better for pair, better in view.sounder_by_pair.items() if {*pair} <= {*close}}
+        if asked:
+            answers = [f"{a} or {b}: {better or 'neither'}" for (a, b), better in asked.items()]
+            reasons.append(f"a model was asked which is sounder to build on: {'; '.join(answers)}")
+        if best.id not in asked.values():
+            reasons.append(f"among them it is the {'cheaper' if view.prefers_cheaper else 'earlier'} one")
+    if best.id in view.shared_failures.repaired_node_by_repair:
         reasons.append(
-            f"it replaces {view.shared_failures.repaired_node_by_repair[first.id]}, whose children failed identically"
+            f"it replaces {view.shared_failures.repaired_node_by_repair[best.id]}, whose children failed identically"
         )
-    if view.root is not None and first.id == view.root.id:
-        reasons.append(f"no node of this stage improves on {first.id}" + (" by more than the noise" * bool(view.noise)))
+    if view.root is not None and best.id == view.root.id:
+        reasons.append(f"no node of this stage improves on {best.id}" + (" by more than the noise" * bool(view.noise)))
     return tuple(reasons)
+
+
+def _list_deciding_values(node: Node, view: StageSnapshot) -> list[float]:
+    """Return the values of the primary metric in the cells of the deciding arms."""
+    measured = collect_values(node, view.plan).items()
+    return [value for one, value in measured if one in view.panel.entries and one.arm in view.panel.deciding_arms]
 
 
 async def summarise_stage(context: RunContext, client: ModelClient, stage: StageName) -> None:
@@ -249,7 +200,6 @@ def build_summary_inputs(context: RunContext, stage: StageName, decision_id: int
         best_plan=best.plan if best else "",
         settings=list_arm_settings(context.state, best, context.state.decisions[best.decision]) if best else (),
         reasons=last[1].reasons if last is not None else (),
-        selection=build_selection(build_stage_view(context, stage, decision_id)),
         statistics=shown,
         differences=tuple(map(_hide_wide_interval, compute_differences(state, claims))),
         replicates_failed=sum(one.status != "good" for top in tops for one in find_replicates(state, top.id)),

@@ -192,6 +192,5 @@ def placeholder_pdf(monkeypatch: pytest.MonkeyPatch) -> None:
         return ()
 
     monkeypatch.setattr(typesetting, "_compile", compile_nothing)
-    monkeypatch.setattr(typesetting, "_compile_supplement", find_nothing)
     for module in (typesetting, audit):
         monkeypatch.setattr(module, "check_pdf", find_nothing)

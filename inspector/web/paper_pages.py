@@ -291,7 +291,6 @@ class PaperHandlers:
                 else (run.state.paper.released if version == run.state.paper.version else None)
             )
             newest = run.state.paper.version
-        supplement = str(Path(_pdf_path(version)).with_name("supplement.pdf"))
         return self._pages.render_view(
             "paper",
             run,
@@ -300,7 +299,6 @@ class PaperHandlers:
             newest=newest,
             released=released,
             pdf=_pdf_path(version),
-            supplement=supplement if (run.folder / supplement).is_file() else "",
             why=why,
             sheets=sheets[first : first + SHEETS_PER_PAGE],
             parts=parts,

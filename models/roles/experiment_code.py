@@ -201,14 +201,6 @@ class NodeInFlight(FrozenModel):
     varies: str = Field(default="", description="for a draft: the design that it chose")
 
 
-class UnreportedStage(FrozenModel):
-    """A stage that has ended but has no report yet; its nodes are shown instead."""
-
-    stage: StageName
-    best: str
-    nodes: tuple[NodeLine, ...] = ()
-
-
 class RequiredMeasurements(FrozenModel):
     """The measurements required of a node of a stage: every condition of the data plan on every dataset."""
 
@@ -251,7 +243,6 @@ class AuthorInputs(StudyInputs):
     rest: OmittedNodes | None = Field(default=None, description="finished nodes other than the siblings")
     in_flight: tuple[NodeInFlight, ...] = Field(default=(), description="nodes being written at the same time")
     earlier: tuple[StageSummary, ...] = ()
-    unreported: tuple[UnreportedStage, ...] = Field(default=(), description="earlier stages without a report")
     notes: tuple[str, ...] = Field(default=(), description="notes of the user")
     node_seconds: Seconds
     retry_seconds: Seconds = 0.0

@@ -134,7 +134,6 @@ class FiguresInputs(StudyInputs):
         description="plots.py of the winning node or of its aggregate, which shows what the arrays hold"
     )
     ablations: tuple[str, ...] = Field(default=(), description="conditions that are ablations")
-    synthetic: tuple[str, ...] = Field(default=(), description="datasets with generated examples")
     style: FigureStyle = FigureStyle(text_width=5.5, column_width=5.5)
     lab_reference: str
     complaints: tuple[str, ...] = Field(

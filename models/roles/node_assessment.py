@@ -90,38 +90,6 @@ class Statistic(FrozenModel):
     high: float | None
 
 
-class SelectionCandidate(FrozenModel):
-    """A node that was considered as the one to carry forward."""
-
-    id: str
-    cells: int = Field(
-        description="number of the panel's (dataset, condition) cells that it measured or in which it diverged"
-    )
-    diverged: int = Field(default=0, description="cells in which training diverged, counted as the worst value")
-    mean: float | None = Field(description="primary metric, mean over its cells of the deciding arms")
-    gain: float = Field(description="relative gain over the reference; positive is better")
-
-
-class Selection(FrozenModel):
-    """How the best node of a stage was chosen."""
-
-    rule: str
-    arms: tuple[str, ...] = Field(description="the arms whose cells decide")
-    cells: int = Field(description="number of (dataset, condition) cells in the stage's panel")
-    reference: str = Field(default="", description="node to which gains are relative")
-    candidates: tuple[SelectionCandidate, ...] = Field(
-        default=(), description="compared nodes, the chosen node first, then by gain"
-    )
-    noise: dict[str, float] = Field(
-        default_factory=dict,
-        description="dataset -> standard deviation of the deciding mean over seeds; no entry: unknown",
-    )
-    close: tuple[str, ...] = Field(
-        default=(), description="nodes that cannot be distinguished from the node with the largest gain"
-    )
-    asked: tuple[str, ...] = Field(default=(), description="comparisons of these nodes by a model, with their outcome")
-
-
 class SummaryInputs(StudyInputs):
     """For role `summary`; answered by `StageReport`. Validation results only."""
 
@@ -137,7 +105,6 @@ class SummaryInputs(StudyInputs):
     best_plan: str = ""
     settings: tuple[ChosenSetting, ...] = Field(default=(), description="settings of the best node's arms")
     reasons: tuple[str, ...] = ()
-    selection: Selection | None = None
     statistics: tuple[Statistic, ...] = Field(default=(), description="metrics of the plan; no interval where n < 3")
     differences: tuple[ClaimDifference, ...] = Field(
         default=(), description="paired over seeds, for metrics of the plan"

@@ -127,11 +127,11 @@ class RequiredStatement(FrozenModel):
     text: str = Field(description="the statement, with the macros that print its numbers")
     keys: tuple[str, ...] = Field(default=(), description="keys of the estimates that it reports, without forms")
     abstract: bool = Field(default=False, description="whether the abstract must report it too")
-    required_form: Literal["", "printed", "shown", "referred"] = Field(
+    required_form: Literal["", "printed", "referred"] = Field(
         default="",
         description=(
-            "how a paper must report it to be released. printed: a section prints each of its estimates; shown: "
-            "likewise, or a placed table does; referred: a section refers to its tables, whose labels are `keys`"
+            "how a paper must report it to be released. printed: a section prints each of its estimates; "
+            "referred: a section refers to its tables, whose labels are `keys`"
         ),
     )
     point: str = Field(

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from labwright.models.roles.experiment_code import MeasuredRate, NodeBrief, Seconds, StudyInputs, UnreportedStage
+from labwright.models.roles.experiment_code import MeasuredRate, NodeBrief, Seconds, StudyInputs
 from labwright.models.roles.ideation import PageText, Query
 from labwright.models.roles.repository import ShownRepository, Word
 from labwright.models.roles.role import EnvironmentField, Role
@@ -214,7 +214,6 @@ class AblationPlanInputs(AblationInputs):
     method: NodeBrief = Field(description="the node to ablate, with its code")
     rate: MeasuredRate = None
     earlier: tuple[StageSummary, ...] = Field(default=(), description="reports on earlier stages")
-    unreported: tuple[UnreportedStage, ...] = Field(default=(), description="earlier stages without a report")
     notes: tuple[str, ...] = Field(default=(), description="notes of the user")
     written: tuple[str, ...] = Field(default=(), description="ablations that the user wrote and that already run")
 

@@ -743,8 +743,7 @@ class RunState:
             return "score"
         if self.paper.reviews and not self.is_task_done(self.paper.format_task("addendum")):
             return "addendum"
-        begun = self.paper.drafts or self.paper.version == 1 or self.is_task_done(self.paper.format_task("figures"))
-        if self.paper.figures is None or not begun:  # the program's own figures are drawn again for a new version
+        if self.paper.figures is None:
             return "figures"
         if not self.paper.drafts:
             return "write"

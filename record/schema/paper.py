@@ -122,7 +122,7 @@ class FinalFigure(FrozenModel):
     placement: FigurePlacement = Field(default="main", description="main text, or appendix")
     panels: int = Field(default=1, ge=1, le=3, description="panels side by side")
     datasets: tuple[str, ...] = Field(default=(), description="names of the datasets shown")
-    synthetic: bool = Field(default=False, description="whether all data shown are generated examples")
+    synthetic: bool = Field(default=False, description="only in old records")
     width: float = Field(default=0.0, description="width in inches as drawn; 0: unknown")
 
 

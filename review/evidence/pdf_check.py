@@ -18,7 +18,6 @@ import tempfile
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
 
 from labwright.pdf.layout import read_text
 from labwright.pdf.reader import PdfError
@@ -142,27 +141,25 @@ References stay unresolved on purpose: one pass, no bibliography.
 
 _PAGE_END = re.compile(r"\s*p?\s*")
 """What follows the last word of a page: its number in the check copy."""
-_SOURCES = {"paper": ("paper.tex", "floats.tex", "appendix.tex"), "supplement": ("supplement.tex",)}
-"""Sources that each document prints. Floats of the supplement are checked with the paper."""
+_SOURCES = ("paper.tex", "floats.tex", "appendix.tex")
+"""Sources that the paper prints."""
 
 
-async def check_pdf(
-    folder: Path, evidence: Evidence, document: Literal["paper", "supplement"] = "paper", *, timeout: float = 60.0
-) -> tuple[Violation, ...]:
-    """Return the violations in the paper, or its supplement, in a folder that has the sources and the PDF.
+async def check_pdf(folder: Path, evidence: Evidence, *, timeout: float = 60.0) -> tuple[Violation, ...]:
+    """Return the violations in the paper in a folder that has the sources and the PDF.
 
     Raises `review.evidence.tex_runner.TexMissing`.
     """
     bold = [
         one
-        for name in _SOURCES[document]
+        for name in _SOURCES
         if (folder / name).exists()
         for one in check_bold((folder / name).read_text(), evidence, name)
     ]
     typed, printed = await asyncio.gather(
-        _compile_check_copy(folder, document, timeout), extract_pdf_text(folder / f"{document}.pdf", timeout)
+        _compile_check_copy(folder, timeout), extract_pdf_text(folder / "paper.pdf", timeout)
     )
-    values = _check_values(folder, document, evidence, printed)
+    values = _check_values(folder, evidence, printed)
     if isinstance(typed, Violation):
         return (typed, *bold, *values)
     return (*bold, *check_printed_numbers(typed, evidence), *values)
@@ -176,14 +173,14 @@ async def extract_pdf_text(pdf: Path, timeout: float = 60.0) -> str:
         return ""
 
 
-async def _compile_check_copy(folder: Path, document: str, timeout: float) -> str | Violation:
+async def _compile_check_copy(folder: Path, timeout: float) -> str | Violation:
     """Return the text of the check copy, or the violation that explains why it could not be compiled."""
     with tempfile.TemporaryDirectory(prefix="check-", ignore_cleanup_errors=True) as name:
         copy = Path(name)
         for source in folder.iterdir():
             if source.suffix in (".tex", ".cls", ".sty", ".clo", ".def", ".cfg"):
                 shutil.copyfile(source, copy / source.name)
-        (copy / "check.tex").write_text(CHECK_COPY_PREAMBLE + rf"\input{{{document}.tex}}")
+        (copy / "check.tex").write_text(CHECK_COPY_PREAMBLE + r"\input{paper.tex}")
         ran = await tex_runner.run_program(tex_runner.latex_command("check"), copy, timeout=timeout)
         if ran.code != 0 or not (copy / "check.pdf").exists():
             how = f"timed out after {timeout:g} s" if ran.timed_out else find_tex_error(ran.output)
@@ -243,12 +240,12 @@ def _make_violation(kind: Kind, page: int, text: str, at: int) -> Violation:
     )
 
 
-def _check_values(folder: Path, document: str, evidence: Evidence, printed: str) -> Iterator[Violation]:
+def _check_values(folder: Path, evidence: Evidence, printed: str) -> Iterator[Violation]:
     """Return the keys whose definition differs from the record, or whose value is not in the real PDF."""
     results = folder / "results.tex"
     defined = result_macros.parse_results(results.read_text()) if results.exists() else {}
     squeezed = re.sub(r"\s+", "", printed).replace("\u2212", "-").replace("\u2013", "-")
-    texts = [(folder / name).read_text() for name in _SOURCES[document] if (folder / name).exists()]
+    texts = [(folder / name).read_text() for name in _SOURCES if (folder / name).exists()]
     uses = {use for text in texts for use in result_macros.find_macro_uses(text)}
     for use in sorted(one for one in uses if one.macro != "verdict"):  # a comparison in words, of an earlier version
         value, kind, where, fix = evidence.find_value(use), "value", "results.tex", ""

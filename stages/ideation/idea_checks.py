@@ -1,7 +1,6 @@
 """Automatic checks of an idea: whether it fits this machine, repeats an earlier idea, or claims novelty.
 
-Limits: the resource estimate is a model's guess; two paraphrases of one idea count as different, and novelty claims
-with other wording are missed.
+Limits: the resource estimate is a model's guess; novelty claims with other wording are missed.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -90,54 +88,16 @@ def _normalise_package(name: str) -> str:
     return {"sklearn": "scikit-learn", "pil": "pillow", "cv2": "opencv-python"}.get(name, name)
 
 
-MIN_TITLE_OVERLAP = 0.6
-"""Minimum share of common word stems for which two titles count as equal."""
-MIN_HYPOTHESIS_OVERLAP = 0.55
-"""Minimum share of common word stems for which two hypotheses count as equal."""
-MIN_COMBINED_OVERLAP = 0.9
-"""Minimum sum of both shares for which two ideas count as equal if neither share reaches its threshold."""
-_STOP_WORDS = frozenset(
-    """a an and are as at be by can could do does for from has have how if in into is it its may more no
-not of on or our over than that the their them then there these they this to under up use using via was we what when
-where which while with without would method model models approach study learning neural network networks
-deep data""".split()
-)
-
-
 def are_alike(first: IdeaText | Idea, second: IdeaText | Idea) -> bool:
-    """Return whether two ideas are the same, judged by their words."""
-    if squeeze_text(first.name) == squeeze_text(second.name) or squeeze_text(first.title) == squeeze_text(second.title):
-        return True
-    titles = compute_overlap(first.title, second.title)
-    hypotheses = compute_overlap(first.short_hypothesis, second.short_hypothesis)
-    return (
-        titles >= MIN_TITLE_OVERLAP
-        or hypotheses >= MIN_HYPOTHESIS_OVERLAP
-        or titles + hypotheses >= MIN_COMBINED_OVERLAP
+    """Return whether two ideas have the same name or title; whether they ask the same question is read by a model."""
+    return squeeze_text(first.name) == squeeze_text(second.name) or squeeze_text(first.title) == squeeze_text(
+        second.title
     )
-
-
-def compute_overlap(first: str, second: str) -> float:
-    """Return the share of word stems that two strings have in common; 0 if either has none."""
-    a, b = _extract_stems(first), _extract_stems(second)
-    return len(a & b) / len(a | b) if a and b else 0.0
 
 
 def squeeze_text(text: str) -> str:
     """Return the letters and digits of a string, in lower case."""
     return "".join(char for char in text.casefold() if char.isalnum())
-
-
-def _extract_stems(text: str) -> set[str]:
-    words = re.findall(r"[^\W_]+", text.casefold())
-    return set(_load_stemmer().stemWords([word for word in words if word not in _STOP_WORDS]))
-
-
-@cache
-def _load_stemmer() -> Any:
-    import snowballstemmer  # loads the stemmers of thirty languages, which would slow down the start of every command
-
-    return snowballstemmer.stemmer("english")  # pyright: ignore[reportUnknownMemberType]
 
 
 _NOVELTY_CLAIM = re.compile(

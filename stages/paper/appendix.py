@@ -1,8 +1,9 @@
-"""Generate a paper's appendix, its supplement with all that ran, and the disclosures that its text must contain.
+"""Generate a paper's appendix, and the disclosures that its text must contain.
 
 All text of the record is escaped, all numbers are in `\\rec{}`, and no model writes any of it. The wording is in
-`appendix.tex.jinja`, `supplement.tex.jinja`, `incidents.tex.jinja` and `disclosures.txt.jinja`. The paper says that no
-record states how many branches of a run were tried, or whether this one was chosen for its result.
+`appendix.tex.jinja`, `incidents.tex.jinja` and `disclosures.txt.jinja`. The paper says that no record states how many
+branches of a run were tried, or whether this one was chosen for its result. What the appendix leaves out is in the
+disclosure and in the data behind the paper.
 """
 
 from __future__ import annotations
@@ -24,29 +25,29 @@ from labwright.record.claims.estimates import (
 )
 from labwright.record.claims.hypothesis_tests import decide_hypotheses, has_test_data
 from labwright.record.claims.requested_estimates import RequestedEstimate
-from labwright.record.claims.sentences import Caveat, join_names
+from labwright.record.claims.sentences import Caveat, compare_anchors, join_names
+from labwright.record.claims.setting_controls import (
+    ArmTuningReport,
+    TuningReport,
+    build_tuning_report,
+    compute_parity,
+    find_disparities,
+)
 from labwright.record.events.search_events import REDUCTION_AUTHOR, REVIEW_AUTHOR
 from labwright.record.reducers.run_state import RoleUsage, RunState, sum_usage
 from labwright.record.result_macros import MACRO_USE_PATTERN
-from labwright.record.schema.data_plan import DataPlan, DatasetFacts, EvidenceGrade, OmittedCells, parse_arm, to_words
-from labwright.record.schema.decisions import CompareNodes, ExpandTree
-from labwright.record.schema.nodes import STAGES, Node, describe_limit_change, iterate_retries
+from labwright.record.schema.data_plan import DataPlan, OmittedCells, parse_arm, to_words
+from labwright.record.schema.decisions import ExpandTree
+from labwright.record.schema.nodes import STAGES, Node
 from labwright.record.schema.paper import LATE_ROLES, AddendumEstimate
-from labwright.stages.paper.latex import (
-    format_longtable,
-    format_recorded_row,
-    format_table,
-    mark_recorded,
-    render_template,
-    shorten,
-)
-from labwright.stages.paper.result_tables import CONSTANT_NOTE, build_addendum_tables, render_in_full, render_plan_note
-from labwright.stages.paper.setup_check import list_setup_rows
-from labwright.stages.paper.supplement_data import build_effort_context, build_supplement_tables
+from labwright.record.tuning_results import MAX_EQUAL_RATIO, MIN_TRIALS_FOR_TREND
+from labwright.stages.paper.latex import format_longtable, format_recorded_row, mark_recorded, render_template, shorten
+from labwright.stages.paper.result_tables import build_addendum_tables, render_in_full, render_plan_note
+from labwright.stages.paper.setup_check import GRADE_MEANINGS, list_setup_rows
 from labwright.stages.prompt_inputs import trace_branch
 
 MAX_ITEMS = 4
-"""Maximum number of items of an incident list in the appendix; the supplement has the full lists."""
+"""Maximum number of items of an incident list in the appendix; the disclosure has everything."""
 MAX_STEPS = 8
 """Maximum number of nodes on the path to the reported one that the appendix lists."""
 
@@ -66,15 +67,6 @@ CAVEAT_MEANINGS: dict[Caveat, str] = {
     "tuned with fewer trials": "Tuned with fewer trials: a setting was tuned less on the final code than planned",
     "tuning not converged": "Tuning not converged: the best setting of an arm was found late among its trials",
     "unanchored": "Unanchored: the baseline is outside of a published value's tolerance",
-}
-GRADE_MEANINGS: dict[EvidenceGrade, str] = {
-    "scored": "computed by the program from submitted predictions, on labels that the code could not see",
-    "evaluated": "computed in a second kernel by a scorer that was frozen before the search",
-    "computed": "computed by the program from submitted predictions, but the experiment's code could reach the labels, "
-    "or it made a column that the metric reads",
-    "unattributed": "computed by the program from submitted predictions, on labels that the code could not see, in a "
-    "cell that asked language models: that the predictions are theirs was not shown",
-    "logged": "reported by the experiment's code, not recomputed",
 }
 
 
@@ -106,7 +98,7 @@ def render_appendix(
     source: Mapping[str, str] | None = None,
     checklist: bool = False,
 ) -> str:
-    """Render the appendix as TeX, bounded in length; the supplement has what it omits.
+    """Render the appendix as TeX, bounded in length.
 
     `origin` states who wrote the paper, `isolation` what kept the code from the labels, `figures` and
     `tables` are those of the appendix, `used` the keys of the comparisons that the text uses, `source` is the code of
@@ -117,10 +109,20 @@ def render_appendix(
     return (
         render_template(
             "appendix.tex.jinja",
-            _build_context(state, claims)
-            | build_incident_context(state, limit=MAX_ITEMS)
+            build_effort_context(state, claims)
             | _build_comparison_context(state.search.data_plan, shown)
             | {
+                "state": state,
+                "stages": STAGES,
+                "incidents": render_incidents(state, MAX_ITEMS),
+                "forked": BRANCH_NOTE,
+                "paid": format_cost,
+                "total_of": sum_usage,
+                "table": format_longtable,
+                "row": format_recorded_row,
+                "metric": state.search.data_plan.primary_metric if state.search.data_plan is not None else None,
+                "score": partial(_format_score, state.search.data_plan),
+                "tested": has_test_data(state.nodes.values()),
                 "figures": figures,
                 "tables": tables,
                 "floats": [f"{what}~\\ref{{{label}:{name}}}" for what, label, names in placed for name in names],
@@ -153,53 +155,9 @@ def render_appendix(
     )
 
 
-def render_supplement(
-    state: RunState, claims: Sequence[Claim], *, title: str, authors: str, figures: Sequence[str] = ()
-) -> str:
-    """Render the supplement as its own document: everything that ran, was measured or compared, in full."""
-    return (
-        render_template(
-            "supplement.tex.jinja",
-            _build_context(state, claims)
-            | build_incident_context(state)
-            | _build_comparison_context(state.search.data_plan, _list_differences(claims))
-            | {
-                "title": title,
-                "authors": authors,
-                "figures": figures,
-                "sheet": {one.name: format_table(one) for one in build_supplement_tables(state, claims)},
-                "by_seed": format_by_seed,
-                "means": [one for one in claims if not isinstance(one, ClaimDifference)],
-                "constant": CONSTANT_NOTE,
-            },
-        )
-        + "\n"
-    )
-
-
-def _build_context(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
-    """Build the values for both templates."""
-
-    def scored(node: Node) -> str:
-        return (
-            "--" if (found := compute_node_score(node, state.search.data_plan)) is None else f"{found:#.4g}".rstrip(".")
-        )
-
-    return build_effort_context(state, claims) | {
-        "table": format_longtable,
-        "row": format_recorded_row,
-        "metric": state.search.data_plan.primary_metric if state.search.data_plan is not None else None,
-        "score": scored,
-        "dataset_name": partial(_name_dataset, state.search.data_plan),
-        "counted": [one for one in state.search.datasets if one.sizes],
-        "tested": has_test_data(state.nodes.values()),
-    }
-
-
-def _name_dataset(plan: DataPlan | None, facts: DatasetFacts) -> str:
-    """Return the short name of a dataset, and its title if that is another; a repository has no other."""
-    name = plan.name_dataset(facts.name) if plan is not None else facts.name
-    return name if facts.command or facts.title.casefold() in ("", name.casefold()) else f"{name}: {facts.title}"
+def _format_score(plan: DataPlan | None, node: Node) -> str:
+    found = compute_node_score(node, plan)
+    return "--" if found is None else f"{found:#.4g}".rstrip(".")
 
 
 def _list_differences(claims: Sequence[Claim]) -> list[ClaimDifference]:
@@ -232,11 +190,6 @@ def _build_comparison_context(plan: DataPlan | None, differences: Sequence[Claim
     }
 
 
-def format_by_seed(claim: Claim) -> str:
-    """Format the replicates behind a mean."""
-    return ", ".join(f"{seed}: {value:.4g}" for seed, value in zip(claim.seeds, claim.values, strict=True))
-
-
 def _render_sentence(text: str) -> str:
     """Render a sentence with value macros as TeX of the appendix."""
     at, parts = 0, list[str]()
@@ -246,13 +199,9 @@ def _render_sentence(text: str) -> str:
     return " ".join(one for one in (*parts, mark_recorded(text[at:])) if one)
 
 
-def render_incidents(state: RunState) -> str:
-    """Render the incidents that readers must know about as TeX, one list per kind; empty if there are none."""
-    return render_template("incidents.tex.jinja", build_incident_context(state))
-
-
-def build_incident_context(state: RunState, limit: int = 0) -> dict[str, Any]:
-    """Build the values for the incident templates; `limit` bounds the items of each list if it is set."""
+def render_incidents(state: RunState, limit: int = 0) -> str:
+    """Render the incidents that readers must know about as TeX, one list per kind with at most `limit` items (0: all);
+    empty if there are none."""
     failures: list[tuple[Node, str]] = []
     for node in state.nodes.values():
         why = [node.failure.message] if node.failure and node.failure.kind != "suspect" else []
@@ -260,7 +209,7 @@ def build_incident_context(state: RunState, limit: int = 0) -> dict[str, Any]:
         if why and (node.status != "good" or node.suspect):
             failures.append((node, "; ".join(why)))
     replicable = {find_winner(state), *(node.id for node in state.nodes.values() if node.kind == "ablate")}
-    return {
+    values = {
         "recalled": state.recalled_studies.shown if state.recalled_studies is not None else (),
         "state": state,
         "stages": STAGES,
@@ -270,34 +219,21 @@ def build_incident_context(state: RunState, limit: int = 0) -> dict[str, Any]:
         if state.search.hours is not None
         else [],
         "late": LATE_ABLATIONS_NOTE,
-        "forked": BRANCH_NOTE,
-        "comparisons": [one.action for one in state.decisions.values() if isinstance(one.action, CompareNodes)],
         "unreplicated": ", ".join(
             node.id
             for node in state.nodes.values()
             if node.status == "good" and node.id in replicable and not find_replicates(state, node.id)
         ),
-        "compact": bool(limit),
         "listed": partial(_render_list, limit),
         "item": partial(_render_item, state.limit_reason or ""),
-        "paid": format_cost,
         "ablation_rows": list_ablation_rows,
         "cells": (cells := compute_all_cells(state)),
         "totals": compute_cell_totals(state, cells),
-        "origins": _describe_origins,
         "missing": _group_missing,
-        "retries": iterate_retries,
-        "changed": describe_limit_change,
         "seedless": nodes_ignoring_seed,
         "replicates_of": find_replicates,
-        "total_of": sum_usage,
     }
-
-
-def _describe_origins(cells: Iterable[CellStatus]) -> str:
-    """Return where a node's cells were reused from, as `4 of n0003, 2 of n0005`; empty if none was reused."""
-    nodes = [one.node or "a missing node" for one in cells if one.outcome == "taken over"]
-    return ", ".join(f"{nodes.count(node)} of {node}" for node in dict.fromkeys(nodes))
+    return render_template("incidents.tex.jinja", values)
 
 
 def _group_missing(cells: Iterable[CellStatus]) -> dict[str, list[str]]:
@@ -312,7 +248,7 @@ def _group_missing(cells: Iterable[CellStatus]) -> dict[str, list[str]]:
 def _render_list(most: int, head: str, *, caller: Callable[[], str]) -> str:
     items = [line for line in caller().split("\n") if line.strip()]
     if most and len(items) > most:
-        items[most:] = [_render_item("", "...", caller=lambda: f"{len(items) - most} more in the supplement")]
+        items[most:] = [_render_item("", "...", caller=lambda: f"{len(items) - most} more in the disclosure")]
     return (
         f"{head}\n\\begin{{description}}\\footnotesize\\raggedright\n" + "\n".join(items) + "\n\\end{description}\n\n"
         if items
@@ -485,3 +421,48 @@ def list_ablation_rows(state: RunState, requested_by: AblationOrigin) -> Iterabl
             fate += f", exploratory: the control for a surprise in {' and '.join(result.surprise.conditions)}"
         if result.by == requested_by:
             yield name, f"{change}; {fate}" + (f", {result.why}" if result.outcome != "measured" else "")
+
+
+# Report tuning effort: each arm's budget, the resources of the compared arms, and published values. The wording is in
+# `effort.tex.jinja`.
+
+
+def build_effort_context(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
+    """Build the values for the sections and sentences on tuning."""
+    account = build_tuning_report(state)
+    name_arm = state.search.data_plan.name_arm if state.search.data_plan is not None else to_words
+    settings = {one.arm: one.chosen for one in account.arms if one.chosen is not None} if account is not None else {}
+    return {
+        "account": account,
+        "name_arm": name_arm,
+        "unequal": tuple(map(name_arm, account.underfunded_arms)) if account is not None else (),
+        "equal": f"{MAX_EQUAL_RATIO:g}",
+        "fewest": MIN_TRIALS_FOR_TREND,
+        "notes": _format_notes,
+        "disparities": [
+            (name_arm(arm), name_arm(other), what)
+            for arm, other, what in find_disparities(state, compute_parity(state))
+        ],
+        "anchored": compare_anchors(state.search.data_plan, claims),
+        "gaining": [name_arm(arm) for arm, one in settings.items() if one.gaining],
+        "stale": [name_arm(arm) for arm, one in settings.items() if one.stale],
+    }
+
+
+def _format_notes(account: TuningReport, one: ArmTuningReport) -> str:
+    """Return the notes on an arm's tuning effort; empty if there is nothing to report."""
+    chosen = one.chosen
+    return "; ".join(
+        text
+        for text, holds in (
+            ("UNEQUAL: less than the others", one.arm in account.underfunded_arms),
+            ("every setting of its space was tried", one.effort.exhausted),
+            ("tuned with fewer trials than planned", chosen is not None and chosen.stale),
+            ("the best came late: not converged", chosen is not None and chosen.gaining),
+            (
+                f"at the edge: {', '.join(chosen.edges)}" if chosen is not None else "",
+                chosen is not None and chosen.edges,
+            ),
+        )
+        if holds
+    )

@@ -41,6 +41,7 @@ from labwright.review.claims.sentences import (
 )
 from labwright.review.evidence import Violation, collect_used_keys, scan
 from labwright.stages.cost_table import format_claims_task
+from labwright.stages.paper.disclosure import CUT_NOTE
 from labwright.stages.paper.figures import expand_macros
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.latex import escape
@@ -52,7 +53,6 @@ from labwright.stages.run_context import RunContext, run_once
 
 MAX_SENTENCES = 60
 """Maximum number of sentences that one call labels."""
-CUT_NOTE = "cut by the program, since the record does not have it"
 
 
 async def read_claims(context: RunContext, version: DraftAssessed) -> None:

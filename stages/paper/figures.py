@@ -14,11 +14,10 @@ import asyncio
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 
 from labwright.literature.works import strip_tex
 from labwright.models.backend import Image
@@ -43,7 +42,6 @@ from labwright.record.events.paper_events import DraftAssessed, FiguresDrawn, Fi
 from labwright.record.python_syntax import parse_python
 from labwright.record.result_macros import ResultMacroUse, fill_macros, to_plain_text
 from labwright.record.run_folder import create_draft_folder, hash_file, partial_path, seal_folder
-from labwright.record.schema.data_plan import DataPlan, DatasetFacts
 from labwright.record.schema.nodes import Failure, Node, PlotRun
 from labwright.record.schema.paper import Figure, FigureReview, FinalFigure, PaperDraft
 from labwright.record.tuning_results import build_effective_plan
@@ -62,12 +60,7 @@ from labwright.stages.nodes.node_plots import (
     list_array_folders,
     review_figures,
 )
-from labwright.stages.paper.hypothesis_figures import (
-    RETIRED_FIGURES,
-    build_figure_data,
-    build_figure_script,
-    format_json,
-)
+from labwright.stages.paper.hypothesis_figures import build_figure_data, build_figure_script, format_json
 from labwright.stages.paper.paper_context import PaperContext, build_paper_parts, format_statistics
 from labwright.stages.paper.template import PaperTemplate
 from labwright.stages.paper.typesetting import build_paper_context
@@ -136,8 +129,7 @@ class _FigureProgress:
 
 
 async def draw_figures(context: RunContext) -> None:
-    """Draw the final figures, review them, keep the readable ones, and record them. For a new version of the paper only
-    the program's own figures are drawn again, with the present code."""
+    """Draw the final figures, review them, keep the readable ones, and record them."""
 
     async def work(client: ModelClient) -> None:
         node, drawn = find_trusted_winner(context), _FigureProgress()
@@ -158,9 +150,6 @@ async def draw_figures(context: RunContext) -> None:
             statistics=tuple(to_statistic(claim) for claim in compute_paper_claims(context.state)),
         )
         await _draw_hypothesis_figures(context, studio, drawn)
-        if context.state.paper.figures is not None:
-            _record_redrawn(context, studio, drawn, context.state.paper.figures)
-            return
         for turn in range(context.paper.replots + 1):
             if not await _run_turn(context, client, studio, drawn, turn=turn, node=node) or not drawn.failed:
                 break
@@ -180,8 +169,8 @@ async def draw_figures(context: RunContext) -> None:
 
 
 async def _draw_hypothesis_figures(context: RunContext, studio: DrawingContext, drawn: _FigureProgress) -> None:
-    """Draw the program's own figures; a failure is recorded and affects no other figure."""
-    data = build_figure_data(context.state, context.folder)
+    """Draw the program's own figure; a failure is recorded and affects no other figure."""
+    data = build_figure_data(context.state)
     script = build_figure_script(data, context.plan)
     if script is not None:
         for drawing in await draw_script(replace(studio, hypothesis_data=format_json(data)), script, turn=-1):
@@ -209,7 +198,6 @@ async def _run_turn(
             )
             or plots,
             ablations=find_ablation_conditions(context.state),
-            synthetic=tuple(sorted(find_synthetic_datasets(context.state.search.datasets))),
             style=studio.style,
             lab_reference=read_plotting_reference(context),
             keep=tuple(drawn.kept),
@@ -268,52 +256,17 @@ async def _review_drawings(
     return look.reviews
 
 
-def _choose_drawn(context: RunContext, drawn: _FigureProgress) -> tuple[tuple[FinalFigure, ...], dict[str, str]]:
-    widths = {one.name: max(figure.facts.width_inches for figure in one.figures) for one in drawn.kept.values()}
-    parts, synthetic = [one.part for one in drawn.kept.values()], find_synthetic_datasets(context.state.search.datasets)
-    return choose_figures(parts, context.plan, synthetic, widths)
-
-
-def _record_redrawn(context: RunContext, studio: DrawingContext, drawn: _FigureProgress, before: FiguresDrawn) -> None:
-    """Seal the redrawn figures with the others of the earlier version."""
-    made, _ = _choose_drawn(context, drawn)
-    others = [one for one in before.placed if one.name not in RETIRED_FIGURES | drawn.kept.keys()]
-    placed = tuple(one for place in ("main", "appendix") for one in (*made, *others) if one.placement == place)
-    kept = {f"{one.name}{suffix}" for one in others for suffix in FIGURE_SUFFIXES}
-    old = context.folder.get_figures_path(before.version)
-    files = {name: (old / name).read_bytes() for name in kept}
-    files |= {f"source/{one.name}.py": (old / "source" / f"{one.name}.py").read_bytes() for one in others}
-    hashes = _seal_figures(context, studio, drawn, [one.name for one in made], files)
-    context.recorder.append(
-        before.model_copy(
-            update={
-                "version": context.state.paper.version,
-                "figures": hashes,
-                "descriptions": {one.name: one.description for one in placed},
-                "reviews": tuple(one for one in before.reviews if one.name in kept),
-                "placed": placed,
-                "left_out": {name: why for name, why in before.left_out.items() if name not in drawn.kept},
-            }
-        )
-    )
-
-
 def _seal_figures(
-    context: RunContext,
-    studio: DrawingContext,
-    drawn: _FigureProgress,
-    names: Sequence[str],
-    others: Mapping[str, bytes] = MappingProxyType({}),
+    context: RunContext, studio: DrawingContext, drawn: _FigureProgress, names: Sequence[str]
 ) -> dict[str, str]:
-    """Seal drawn figures with their code, and other files, as the figures of this version. Return the hash of each
-    picture by name."""
+    """Seal drawn figures with their code. Return the hash of each picture by name."""
     files = {
         f"{name}{suffix}": (studio.folder / "figures" / f"{name}{suffix}").read_bytes()
         for name in names
         for suffix in FIGURE_SUFFIXES
     }
     texts = {**build_style_files(studio.style), **{f"{name}.py": drawn.kept[name].script for name in names}}
-    files |= {**others, **{f"source/{name}": text.encode() for name, text in texts.items()}}
+    files |= {f"source/{name}": text.encode() for name, text in texts.items()}
     folder = context.folder.get_figures_path(context.state.paper.version)
     clean = create_draft_folder(partial_path(folder))
     (clean / "source").mkdir()
@@ -326,7 +279,8 @@ def _seal_figures(
 
 def _record_figures(context: RunContext, studio: DrawingContext, drawn: _FigureProgress) -> None:
     """Record the figures drawn as .pdf and .png and found readable."""
-    figures, crowded_out = _choose_drawn(context, drawn)
+    widths = {one.name: max(figure.facts.width_inches for figure in one.figures) for one in drawn.kept.values()}
+    figures, crowded_out = choose_figures([one.part for one in drawn.kept.values()], widths)
     hashes = _seal_figures(context, studio, drawn, [one.name for one in figures])
     failure = "\n".join("\n".join((f"{name}: {lines[0]}", *lines[1:])) for name, lines in drawn.failed.items())
     context.recorder.append(
@@ -353,37 +307,24 @@ def _record_figures(context: RunContext, studio: DrawingContext, drawn: _FigureP
     )
 
 
-def find_synthetic_datasets(facts: Iterable[DatasetFacts]) -> frozenset[str]:
-    """Return the datasets whose examples are generated."""
-    return frozenset(one.name for one in facts if one.is_synthetic)
-
-
 def choose_figures(
-    parts: Sequence[FigurePart], plan: DataPlan, synthetic: frozenset[str], widths: Mapping[str, float]
+    parts: Sequence[FigurePart], widths: Mapping[str, float]
 ) -> tuple[tuple[FinalFigure, ...], dict[str, str]]:
     """Return the figures of the paper in order, at most `MAX_FIGURES`, and the reasons why the others are left out.
 
-    Figures meant for the main text come first; at most `MAX_FIGURES_IN_TEXT` stay there. A figure of only generated
-    examples goes to the appendix, unless the study's main dataset is generated. `widths` are inches, by name.
+    Figures meant for the main text come first; at most `MAX_FIGURES_IN_TEXT` stay there. `widths` are inches, by name.
     """
-    asked: list[FinalFigure] = []
-    for part in parts:
-        only = bool(part.datasets) and synthetic.issuperset(part.datasets)
-        asked.append(
-            FinalFigure(
-                name=part.name,
-                description=part.description,
-                panels=part.panels,
-                datasets=part.datasets,
-                synthetic=only,
-                placement="appendix" if only and plan.datasets[0].name not in synthetic else part.placement,
-                width=widths.get(part.name, 0.0),
-            )
-        )
-    ordered = [one for place in ("main", "appendix") for one in asked if one.placement == place]
+    ordered = [one for place in ("main", "appendix") for one in parts if one.placement == place]
     chosen = [
-        one.model_copy(update={"placement": "appendix"}) if number >= MAX_FIGURES_IN_TEXT else one
-        for number, one in enumerate(ordered[:MAX_FIGURES])
+        FinalFigure(
+            name=part.name,
+            description=part.description,
+            panels=part.panels,
+            datasets=part.datasets,
+            placement="appendix" if number >= MAX_FIGURES_IN_TEXT else part.placement,
+            width=widths.get(part.name, 0.0),
+        )
+        for number, part in enumerate(ordered[:MAX_FIGURES])
     ]
     why = f"a paper has at most {MAX_FIGURES} figures; those of the main text come first, then by order"
     return tuple(chosen), {one.name: why for one in ordered[MAX_FIGURES:]}

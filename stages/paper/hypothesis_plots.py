@@ -1,4 +1,4 @@
-"""Plots of the outcomes of the hypotheses. The program runs this script in a kernel, like a model's plots, on
+"""Plot of the outcomes of the hypotheses. The program runs this script in a kernel, like a model's plots, on
 `inputs/decided.json` (`stages.paper.hypothesis_figures`)."""
 
 # pyright: basic, reportMissingImports=false
@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from figure_style import colour, half_widths, label_left, look, panels, save
+from figure_style import half_widths, label_left, look, panels, save
 
 FIGURE_DATA: dict[str, Any] = json.loads(Path("inputs/decided.json").read_text())
 
@@ -75,27 +75,4 @@ def differences(name: str) -> None:
         if len(found) > 1:
             axis.set_title(wrap_over(axis, panel["dataset"]))
     label_left(axes, FIGURE_DATA["side"])
-    save(figure, name)
-
-
-def curves(name: str) -> None:
-    """Plot the primary metric on validation data over training, with its standard deviation over seeds, for each
-    arm."""
-    found = FIGURE_DATA["curves"][:3]
-    figure, axes = panels(len(found), height=2.0)
-    for axis, panel in zip(axes, found, strict=True):
-        for k, line in enumerate(panel["lines"]):
-            drawn = {**look(k), "markevery": max(1, len(line["step"]) // 6)}
-            axis.plot(line["step"], line["mean"], label=line["label"], **drawn)
-            axis.fill_between(
-                line["step"],
-                [m - s for m, s in zip(line["mean"], line["sd"], strict=True)],
-                [m + s for m, s in zip(line["mean"], line["sd"], strict=True)],
-                color=colour(k),
-                alpha=0.18,
-                linewidth=0,
-            )
-        axis.set_xlabel("step")
-        axis.set_title(wrap_over(axis, panel["dataset"]))
-    label_left(axes, FIGURE_DATA["metric"])
     save(figure, name)

@@ -13,7 +13,7 @@ from jinja2 import BaseLoader, FileSystemLoader, StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
 from labwright.record.claims.sentences import join_names
-from labwright.record.result_macros import ClaimKey, PrintedValue, find_macro_uses, has_number_word
+from labwright.record.result_macros import has_number_word
 from labwright.record.schema.data_plan import to_words
 from labwright.record.table import Table
 
@@ -165,52 +165,6 @@ def format_tabular(table: Table) -> str:
     titles, types, rows = _format_table_parts(table)
     body = "\n".join((r"\toprule", format_row(titles), r"\midrule", *rows, r"\bottomrule"))
     return f"\\begin{{tabular}}{{@{{}}{''.join(types)}@{{}}}}\n{body}\n\\end{{tabular}}"
-
-
-def format_table(table: Table) -> str:
-    """Format a table that may have several pages, its title as the caption; empty if it has no rows."""
-    titles, types, rows = _format_table_parts(table)
-    if not rows:
-        return ""
-    columns = dict(zip(titles, types, strict=True))
-    return format_longtable(table.name, columns, f"{table.title}.", caller=lambda: "\n".join(rows))
-
-
-def align_columns(tabular: str, printed: Mapping[str, PrintedValue]) -> str:
-    """Return the table with the first number of each cell aligned, column by column."""
-    rows = [line.split(" & ") for line in tabular.split("\n")]
-    for column in range(max(map(len, rows))):
-        found = {
-            at: extent
-            for at, cells in enumerate(rows)
-            if column < len(cells) and len(cells) > 1
-            if (extent := _measure_number(cells[column], printed)) is not None
-        }
-        widest = [max(each) for each in zip(*found.values(), strict=True)]
-        for at, own in found.items():
-            digits, minus, behind, point = (most - one for most, one in zip(widest, own, strict=True))
-            left, right = (
-                r"\digitspace" * count + sign * lacking
-                for count, sign, lacking in ((digits, r"\minusspace", minus), (behind, r"\pointspace", point))
-            )
-            text, end = re.fullmatch(r"(.*?)(\s*(?:\\\\.*)?)", rows[at][column], re.DOTALL).groups()  # pyright: ignore
-            rows[at][column] = f"{left}{'{}' * bool(left)}{text}{right}{'{}' * bool(right)}{end}"
-    return "\n".join(map(" & ".join, rows))
-
-
-def _measure_number(cell: str, printed: Mapping[str, PrintedValue]) -> tuple[int, int, int, int] | None:
-    """Measure a printed number: digits before the point, whether it has a sign, remaining digits, and whether it
-    has a point.
-    """
-    keys = [use.key for use in find_macro_uses(cell)] if not cell.startswith(r"\multicolumn") else []
-    first = ClaimKey.parse_key(keys[0]) if keys else None
-    if first is None or first.form not in ("pm", "mean", "points") or keys[0] not in printed:
-        return None
-    number = re.match(r"(\\ensuremath\{-\}|-)?(\d+)(\.?)", printed[keys[0]].tex)
-    if number is None:
-        return None
-    rest = " ".join(printed[key].tex for key in keys if key in printed)
-    return (len(number[2]), bool(number[1]), sum(char.isdigit() for char in rest) - len(number[2]), bool(number[3]))
 
 
 TABLE_WIDTH_INCHES = 5.6

@@ -17,19 +17,11 @@ from labwright.record.schema.paper import PaperDraft, PaperFinding, Section
 from labwright.review.evidence import Evidence, collect_used_keys, latex_scanner
 from labwright.review.evidence.latex_scanner import scan
 from labwright.stages.paper.citations import format_bibliography, name_authors
-from labwright.stages.paper.latex import (
-    PrintableCharacters,
-    align_columns,
-    build_tex_environment,
-    escape,
-    mark_recorded,
-    shorten,
-)
+from labwright.stages.paper.latex import PrintableCharacters, build_tex_environment, escape, mark_recorded, shorten
 from labwright.stages.paper.template import DESCRIPTION_FILE, PaperTemplate, TemplateError
 
 DEFAULT_AUTHORS = "scientist, a program"
 ANONYMOUS_AUTHORS = "Anonymous authors"
-SUPPLEMENT_FILE = "supplement.tex"
 MAX_REASONS = 3
 """Maximum number of reasons against a release, other than unbound text, that page one names."""
 
@@ -41,7 +33,7 @@ class FigureFile:
 
     name: str
     path: Path
-    placement: Literal["main", "appendix", "supplement"] = "main"
+    placement: Literal["main", "appendix"] = "main"
     """The program places figures that are not in the main text."""
 
 
@@ -60,8 +52,8 @@ class PaperTable:
 class PaperParts:
     """A draft with everything needed to build it.
 
-    `appendix`, `supplement` (its own document) and `notice` (a line of page one) are generated TeX; `data` has the
-    files of the supplement. `authors` is plain text and gets escaped. `refused` has the reasons against a release,
+    `appendix` and `notice` (a line of page one) are generated TeX; `data` has the files of
+    the supplement. `authors` is plain text and gets escaped. `refused` has the reasons against a release,
     which are stamped on the pages. `note` stands below the first float.
     """
 
@@ -71,7 +63,6 @@ class PaperParts:
     tables: tuple[PaperTable, ...] = ()
     library: tuple[BibEntry, ...] = ()
     appendix: str = ""
-    supplement: str = ""
     data: Mapping[str, str] = field(default_factory=dict[str, str])
     notice: str = ""
     authors: str = DEFAULT_AUTHORS
@@ -117,26 +108,18 @@ def build_sources(parts: PaperParts, template: PaperTemplate) -> LatexSources:
     characters, figures = PrintableCharacters.from_styles(template.styles.values()), _find_pictures(parts)
     floats = characters.replace_unprintable(_define_floats(parts, figures, template))
     body = characters.replace_unprintable(_fill_skeleton(parts, template))
-    further = "\n".join(_define_figures(parts, figures, template, ("supplement",)))
-    generated = {
-        "appendix.tex": characters.replace_unprintable(parts.appendix),
-        SUPPLEMENT_FILE: characters.replace_unprintable(
-            parts.supplement.replace("\\begin{document}", f"{further}\n\\begin{{document}}", 1)
-        ),
-    }
+    appendix = characters.replace_unprintable(parts.appendix)
     cited = tuple(
         key for key in collect_used_keys([body, floats], latex_scanner.CITE_COMMANDS) if key in parts.evidence.cites
     )
-    used = dict.fromkeys(
-        use for text in (body, floats, *generated.values()) for use in result_macros.find_macro_uses(text)
-    )
+    used = dict.fromkeys(use for text in (body, floats, appendix) for use in result_macros.find_macro_uses(text))
     values = {use: parts.evidence.find_value(use) for use in used}
     files = {
         "paper.tex": body,
         "floats.tex": floats + "\n",
         "results.tex": characters.replace_unprintable(result_macros.render_results(values, untied=bool(parts.refused))),
         **{name: path.read_text(encoding="utf-8") for name, path in template.styles.items()},
-        **{name: text for name, text in generated.items() if text},
+        **({"appendix.tex": appendix} if appendix else {}),
         **parts.data,
     }
     if cited:
@@ -233,7 +216,7 @@ def _define_floats(parts: PaperParts, figures: Mapping[str, Path], template: Pap
     lines += [_render_missing(*one) for one in missing]
     lines += [
         f"\\definefloat{{table:{one.name}}}{{%\n\\tablefloat{{{one.name}}}{{%\n"
-        f"{align_columns(one.tabular, parts.evidence.results)}}}%\n"
+        f"{one.tabular}}}%\n"
         f"{{{_add_note(('table', one.name), one.caption, parts)}}}}}"
         for one in parts.tables
         if one.placement == "appendix" or one.name in placed["table"]

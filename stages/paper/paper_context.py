@@ -60,17 +60,12 @@ from labwright.review.evidence import (
     find_printed_claims,
 )
 from labwright.stages.document_summaries import format_statements
-from labwright.stages.paper.appendix import (
-    list_disclosures,
-    render_appendix,
-    render_grade_note,
-    render_notice,
-    render_supplement,
-)
+from labwright.stages.paper.appendix import list_disclosures, render_appendix, render_grade_note, render_notice
 from labwright.stages.paper.citations import is_novelty_unchecked, read_run_library, to_reference
+from labwright.stages.paper.disclosure import build_supplement_tables, format_files
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.latex import escape, mark_recorded
-from labwright.stages.paper.latex_sources import ANONYMOUS_AUTHORS, DEFAULT_AUTHORS, FigureFile, PaperParts, PaperTable
+from labwright.stages.paper.latex_sources import FigureFile, PaperParts, PaperTable
 from labwright.stages.paper.outline import (
     count_text_words,
     find_crowding_figures,
@@ -81,7 +76,6 @@ from labwright.stages.paper.outline import (
 from labwright.stages.paper.required_statements import list_required_statements
 from labwright.stages.paper.result_tables import build_addendum_tables, build_hypothesis_tables, build_result_tables
 from labwright.stages.paper.setup_check import StudyFacts, list_study_facts
-from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
 from labwright.stages.paper.template import PaperTemplate, load_copy, load_template
 from labwright.stages.settings import PaperSettings
 
@@ -310,8 +304,7 @@ class PaperContext:
                 key=key,
                 subject=_describe_effect(self.plan, part.effect),
                 forms=self.collect_forms(key),
-                note=note
-                + (f" (over {describe_units(one, part)})" if part.mean is not None else self._list_other(part)),
+                note=note + f" (over {describe_units(one, part)})" * (part.mean is not None),
                 sign=_find_sign(part.low, part.high),
                 direction=part.direction,
                 verdict=part.verdict,
@@ -339,17 +332,6 @@ class PaperContext:
             confirmatory=one.hypothesis.confirmatory,
             confirmed=one.confirmed,
         )
-
-    def _list_other(self, part: EffectDecision) -> str:
-        """Return the exploratory differences of the cells of an effect without an estimate, and on how many seeds they
-        were measured."""
-        read = list_conditions_read((part.effect,), self.plan)
-        keys = [
-            f"`{one.key}` on {one.n} seeds"
-            for one in self.claims.differences
-            if {(one.dataset, one.name, side) for side in (one.condition, one.other)} <= read
-        ]
-        return f"; exploratory: {', '.join(keys)}" * bool(keys)
 
     @cached_property
     def disclosures(self) -> tuple[str, ...]:
@@ -453,11 +435,11 @@ CAPTION_WITHOUT_DESCRIPTION = "A figure of the study that the text does not disc
 def build_paper_parts(
     material: PaperContext, draft: PaperDraft, *, refused: Sequence[str] = (), whole: bool = False
 ) -> PaperParts:
-    """Build the parts of a paper from a draft, ready to be checked and typeset; `whole` adds the supplement and its
-    data.
+    """Build the parts of a paper from a draft, ready to be checked and typeset; `whole` adds the data of the
+    supplement.
 
-    A figure that is not meant for the main text, and not placed there, goes to the appendix if the text refers to it,
-    otherwise to the supplement. A table of the appendix that the text places moves there.
+    A figure that is not meant for the main text, and not placed there, goes to the appendix if the text refers to it;
+    otherwise it is left out. A table of the appendix that the text places moves there.
     """
     state, claims = material.state, material.claims.all_claims
     placed = collect_used_keys([one.body for one in draft.sections], frozenset({"paperfigure"}))
@@ -475,9 +457,10 @@ def build_paper_parts(
         FigureFile(
             name=one.name,
             path=material.figure_folder / f"{one.name}.pdf",
-            placement="main" if one.name not in unplaced else "appendix" if one.name in in_appendix else "supplement",
+            placement="appendix" if one.name in unplaced else "main",
         )
         for one in material.figures
+        if one.name not in unplaced or one.name in in_appendix
     )
     generated = {one.name: mark_recorded(one.description) for one in material.figures if one.name in PROGRAM_FIGURES}
     described = {
@@ -510,15 +493,6 @@ def build_paper_parts(
             source=material.winner_code,
             checklist=material.settings.checklist or material.template.checklist,
         ),
-        supplement=render_supplement(
-            state,
-            claims,
-            title=draft.title,
-            authors=ANONYMOUS_AUTHORS if material.settings.anonymous else DEFAULT_AUTHORS,
-            figures=[name for name in unplaced if name not in in_appendix],
-        )
-        if whole
-        else "",
         data=format_files(build_supplement_tables(state, claims)) if whole else {},
         evidence=replace(material.evidence, appendix=frozenset(unplaced), captions=generated),
     )

@@ -33,7 +33,7 @@ from labwright.record.claims.requested_estimates import (
     list_measured_keys,
     list_registered_estimates,
 )
-from labwright.record.events.paper_events import DraftAssessed, PaperJudged, PaperReleased
+from labwright.record.events.paper_events import PaperJudged, PaperReleased
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.reducers.run_state import RunState
 from labwright.record.retention import build_manifest
@@ -72,7 +72,6 @@ from labwright.stages.paper.outline import (
     build_report,
     build_section_inputs,
     correct_claims,
-    count_page_words,
     find_unexplained_effects,
     group_sections,
     match_sections,
@@ -80,9 +79,8 @@ from labwright.stages.paper.outline import (
     use_registered_keys,
 )
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
-from labwright.stages.paper.reflection import drop_float, place_float, reflect, unplace_moved_figures
+from labwright.stages.paper.reflection import drop_figure, reflect
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
-from labwright.stages.paper.result_tables import ADDENDUM_TABLE
 from labwright.stages.paper.typesetting import (
     assess_draft,
     assess_edit,
@@ -90,7 +88,6 @@ from labwright.stages.paper.typesetting import (
     build_paper_context,
     check_abstract,
     list_obstacles,
-    rank_version,
     select_best,
 )
 from labwright.stages.run_context import RunContext, run_once, wait_at_gate
@@ -126,7 +123,7 @@ async def write_draft(context: RunContext) -> None:
     async def work(client: ModelClient) -> None:
         if (reviewed := context.state.paper.reviewed_draft) is not None:
             if not context.state.paper.drafts:
-                context.recorder.append(await assess_new_draft(context, unplace_moved_figures(reviewed), number=0))
+                context.recorder.append(await assess_new_draft(context, reviewed, number=0))
             return
         material = build_paper_context(context, client.decision)
         check_measured(material.decisions)
@@ -139,7 +136,7 @@ async def write_draft(context: RunContext) -> None:
         if not context.state.paper.drafts:
             # whether the text reports an outcome that a placed table has is asked of its readers later
             later = [one.id for one in inputs.statements if one.id.startswith("hypothesis-")]
-            draft = add_missing_statements(draft, inputs.statements, material.evidence.claims_by_table, reported=later)
+            draft = add_missing_statements(draft, inputs.statements, reported=later)
             context.recorder.append(await assess_new_draft(context, draft, number=0))
 
     await run_once(context, context.state.paper.format_task("write"), work)
@@ -285,7 +282,7 @@ async def approve_text(context: RunContext, left: tuple[str, ...]) -> tuple[str,
 
 async def _complete_draft(context: RunContext) -> None:
     """Record one version with all that the best one lacks, if anything: the required statements, two sentences as
-    related work if nothing published was cited, fewer figures while the text is too long, and then those that fit."""
+    related work if nothing published was cited, and fewer figures while the text is too long."""
     best = select_best(context.state.paper.drafts)
     await read_claims(context, best)
     material = build_paper_context(context)
@@ -293,10 +290,9 @@ async def _complete_draft(context: RunContext) -> None:
     missing, draft = _add_statements(material, kept)
     edits = (*missing, *["related work reduced to two sentences"] * (kept != best.draft))
     version = await assess_edit(context, draft, *(f"{line}, by the program" for line in edits))
-    while version.over > 0 and (found := drop_float(version.draft, material.figures)):
+    while version.over > 0 and (found := drop_figure(version.draft, material.figures)):
         moved = (f"{line}, by the program, because the text is too long" for line in found.applied)
         version = await assess_edit(context, found.draft, *version.edits, *moved)
-    version = await _place_floats(context, material, version)
     if version.draft != best.draft:
         context.recorder.append(version)
 
@@ -304,27 +300,8 @@ async def _complete_draft(context: RunContext) -> None:
 def _add_statements(material: PaperContext, draft: PaperDraft) -> tuple[tuple[str, ...], PaperDraft]:
     """Return the required statements that a draft that was read omits, one line each, and the draft with them."""
     readings = material.state.paper.sentence_readings
-    read = list_unstated(material, draft, readings), list_reported(material, draft, readings)
-    given = material.statements, material.evidence.claims_by_table, *read
+    given = material.statements, list_unstated(material, draft, readings), list_reported(material, draft, readings)
     return missing_statements(draft, *given), add_missing_statements(draft, *given)
-
-
-async def _place_floats(context: RunContext, material: PaperContext, version: DraftAssessed) -> DraftAssessed:
-    """Return the version with those floats in the text for which its last page turned out to have room: the table of an
-    addendum, then the figures that were planned for it and that no review found to show nothing new."""
-    page_words, limit = count_page_words(material.template), material.template.page_limit
-    reviews = [review for one in context.state.paper.figure_reviews.values() for review in one.reviews]
-    unwanted = {one.name for one in reviews if one.advice == "drop" or one.duplicates}
-    drawn = context.state.paper.figures.placed if context.state.paper.figures is not None else ()
-    tables = {f"tab:{one.name}": one for one in material.tables if one.name == ADDENDUM_TABLE}
-    figures = {f"fig:{one.name}": one for one in drawn if one.placement == "main" and one.name not in unwanted}
-    for label, one in (tables | figures).items():
-        room = (limit - version.filled) * page_words if version.filled is not None else 0
-        if material.float_words[label] <= room and (draft := place_float(version.draft, one)):
-            line = f"{one.name} moved to the text by the program, because the last page has room"
-            placed = await assess_edit(context, draft, *version.edits, line)
-            version = placed if rank_version(placed) <= rank_version(version) else version
-    return version
 
 
 async def _cut_overclaims(context: RunContext) -> tuple[str, ...]:

@@ -31,8 +31,6 @@ from labwright.stages.paper.citations import (
 from labwright.stages.paper.claim_check import read_claims
 from labwright.stages.paper.figures import review_paper_figures
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
-from labwright.stages.paper.latex import escape
-from labwright.stages.paper.latex_sources import PaperTable
 from labwright.stages.paper.outline import count_page_words, measure_sections
 from labwright.stages.paper.paper_context import build_write_inputs
 from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
@@ -148,14 +146,14 @@ def _complete_edits(context: RunContext, found: DraftEdits) -> DraftEdits:
     if is_novelty_unchecked(context.state, draft) and (reduced := reduce_related_work(draft)) != draft:
         found.record("related work reduced to two sentences, by the program", "")
         found = DraftEdits(reduced, found.applied, found.refused)
-    statements, tabled = build_write_inputs(material).statements, material.evidence.claims_by_table
+    statements = build_write_inputs(material).statements
     # whether the text reports what a placed table has is asked of its readers
     later = [one.id for one in statements if one.id.startswith("hypothesis-")]
     made = [
         *found.applied,
-        *(f"{line}, added by the program" for line in missing_statements(found.draft, statements, tabled, (), later)),
+        *(f"{line}, added by the program" for line in missing_statements(found.draft, statements, (), later)),
     ]
-    return DraftEdits(add_missing_statements(found.draft, statements, tabled, (), later), made, found.refused)
+    return DraftEdits(add_missing_statements(found.draft, statements, (), later), made, found.refused)
 
 
 def _list_earlier(drafts: Sequence[DraftAssessed], number: int) -> tuple[DraftAssessed, ...]:
@@ -371,50 +369,15 @@ def format_caption_place(name: str) -> str:
     return f"caption of {name}"
 
 
-def drop_float(draft: PaperDraft, figures: Sequence[FinalFigure]) -> DraftEdits | None:
-    """Return the draft with the last figure that its text can spare in the appendix, or else the table of an addendum;
-    None if there is none. The figure and tables of the decided hypotheses stay."""
+def drop_figure(draft: PaperDraft, figures: Sequence[FinalFigure]) -> DraftEdits | None:
+    """Return the draft with the last figure that its text can spare in the appendix; None if there is none. The figure
+    of the decided hypotheses stays."""
     placed = collect_used_keys([one.body for one in draft.sections], frozenset({"paperfigure"}))
     spared = [name for name in placed if name in {one.name for one in figures} - PROGRAM_FIGURES]
-    table = rf"\papertable{{{ADDENDUM_TABLE}}}"
-    edits = tuple(
-        TextEdit(section=one.title, old=table, new="") for one in draft.sections if not spared and table in one.body
-    )
-    if not spared and not edits:
+    if not spared:
         return None
-    answer = Reflection(done=False, edits=edits, placements=dict.fromkeys(spared[-1:], "appendix"))
+    answer = Reflection(done=False, placements=dict.fromkeys(spared[-1:], "appendix"))
     return apply_edits(draft, answer, figures=spared)
-
-
-def unplace_moved_figures(draft: PaperDraft) -> PaperDraft:
-    """Return the draft without the figures that were moved to its text because the last page had room: a revision needs
-    the room, and the release moves them back if there is some."""
-    moved = [name for name, place in draft.placements.items() if place == "main"]
-    answer = Reflection(done=False, placements=dict.fromkeys(moved, "appendix"))
-    found = apply_edits(draft, answer, figures=moved).draft
-    kept = {name: place for name, place in draft.placements.items() if name not in moved}
-    return found.model_copy(update={"placements": kept})
-
-
-def place_float(draft: PaperDraft, one: FinalFigure | PaperTable) -> PaperDraft | None:
-    """Return the draft with a float of the appendix after the paragraph that first refers to it; None if none does, or
-    if that paragraph says where it is."""
-    kind = "table" if isinstance(one, PaperTable) else "figure"
-    placed, label = rf"\paper{kind}{{{one.name}}}", rf"\ref{{{kind[:3]}:{one.name}}}"
-    for at, section in enumerate(draft.sections if not any(placed in one.body for one in draft.sections) else ()):
-        before, found, after = section.body.partition(label)
-        paragraph, *rest = after.split("\n\n", 1)
-        if found and "appendix" in before.rpartition("\n\n")[2] + paragraph:
-            return None
-        if found:
-            body = "\n\n".join((before + found + paragraph, placed, *rest))
-            sections = (*draft.sections[:at], section.model_copy(update={"body": body}), *draft.sections[at + 1 :])
-            draft = draft.model_copy(update={"sections": sections})
-            if isinstance(one, PaperTable):
-                return draft
-            captions = {one.name: escape(one.description)} | draft.captions
-            return draft.model_copy(update={"captions": captions, "placements": {**draft.placements, one.name: "main"}})
-    return None
 
 
 def _check_rewrite(edit: SectionEdit, texts: dict[str, str], rewritable: Collection[str]) -> str:

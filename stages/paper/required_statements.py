@@ -1,13 +1,13 @@
 r"""Determine the statements that a paper must contain, find those that a draft omits, and add them.
 
-Required are the estimate of every effect of a hypothesis, every measured ablation, the table of an addendum, the
-datasets on which the method loses, reference models that beat every arm, another metric in which the outcome of a
-registered pair differs, arms at the floor or at the ceiling, settings that may explain a difference, and the bias of an
-early stop. The writer words them;
-of points without a number, the reader of the claims says whether a section makes them (`RequiredStatement.point`). A
-draft that omits one is not released. The program adds what a writer omits, as sentences of macros and fixed words
-(`Evidence.statements`). No page limit removes it: versions are ranked first by their omissions, and figures are moved
-instead. Whether the text also says what was decided is checked by reading it.
+Required are the estimate of every effect of a hypothesis, the table of an addendum, reference models that beat every
+arm, arms at the floor or at the ceiling, settings that may explain a difference, and the bias of an early stop. The
+writer words them; of points without a number, the reader of the claims says whether a section makes them
+(`RequiredStatement.point`). A draft that omits one is not released. The program adds what a writer omits, as sentences
+of macros and fixed words (`Evidence.statements`). No page limit removes it: versions are ranked first by their
+omissions, and figures are moved instead. Whether the text also says what was decided is checked by reading it. Measured
+ablations, and datasets on which the method loses, must be planned in the outline; every draft has tables with their
+values.
 
 Limits: a reader may still give a statement too little weight.
 """
@@ -18,21 +18,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from labwright.models.roles.paper_writing import RequiredStatement
 from labwright.record.ablation_results import collect_ablation_results
-from labwright.record.claims.differences import ClaimDifference, find_sign
+from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import find_added_replicates
 from labwright.record.claims.hypothesis_tests import decide_hypotheses, is_conclusive
-from labwright.record.claims.requested_estimates import (
-    find_registered_pair,
-    list_measured_keys,
-    list_registered_pairs,
-    list_registered_sides,
-)
+from labwright.record.claims.requested_estimates import list_measured_keys, list_registered_pairs, list_registered_sides
 from labwright.record.claims.sentences import join_names
 from labwright.record.claims.setting_controls import find_open_settings
-from labwright.record.estimands import CellRef, find_effect_metric
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, ReferenceWin, find_reference_wins
-from labwright.record.result_macros import ClaimKey, find_macro_uses, strip_form
+from labwright.record.result_macros import find_macro_uses, strip_form
 from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.schema.paper import PaperDraft, Section
@@ -41,8 +35,6 @@ from labwright.stages.paper.result_tables import build_addendum_tables
 
 _EXPLORATORY_CONTROL = ", the exploratory control for the strongest surprise of the exploration"
 HYPOTHESIS_TABLE = "hypotheses"
-TableClaims = Mapping[str, frozenset[str]]
-"""Table -> the claims that it prints."""
 
 
 def list_required_statements(state: RunState, differences: Sequence[ClaimDifference]) -> tuple[RequiredStatement, ...]:
@@ -54,7 +46,6 @@ def list_required_statements(state: RunState, differences: Sequence[ClaimDiffere
         *list_limit_statements(decisions),
         *list_stopping_statements(decisions, by_results=by_results),
         *_list_setting_statements(state, differences),
-        *list_metric_statements(state, decisions, differences),
         *_list_ablation_statements(state, decisions, differences),
         *list_addendum_statements(state),
         *_list_loss_statements(state, decisions, differences),
@@ -200,66 +191,8 @@ def _list_setting_statements(state: RunState, differences: Sequence[ClaimDiffere
         )
 
 
-def list_metric_statements(
-    state: RunState, decisions: Sequence[HypothesisDecision], differences: Sequence[ClaimDifference]
-) -> Iterator[RequiredStatement]:
-    """Yield, for each confirmatory hypothesis, the first difference of a pair that it is about whose direction in
-    another metric of the plan is clear, and open or opposite in the metric of the hypothesis."""
-    plan = state.search.data_plan
-    if plan is None:
-        return
-    found = dict[str, tuple[str, str]]()
-    known = _list_registered(plan, decisions)
-    parts = {key: part for one in decisions for key, part in one.parts_by_key.items()}
-    for decision, part in ((one, part) for one in decisions if one.hypothesis.confirmatory for part in one.parts):
-        pair, metric = find_registered_pair(part.effect, plan), find_effect_metric(part.effect, plan)
-        if pair is None or part.mean is None:
-            continue
-        sign = {"positive": 1, "negative": -1}.get(part.direction, 0) * (1 if metric.higher_is_better else -1)
-        better, sides = pair[sign < 0] if sign else None, frozenset(map(_place, pair))
-        names = {one.name for one in plan.metrics} - {metric.name}
-        for one in differences:
-            if (
-                _list_places(one) == sides
-                and one.name in names
-                and one.excludes_zero
-                and (better is None or one.better != better.condition)
-            ):
-                arms = [one.arm, parse_arm(one.other)]
-                first, second = arms if one.better == one.condition else reversed(arms)
-                key, minus, level, basis = _find_printed(one, known)
-                if key in parts and not find_sign(parts[key].low, parts[key].high):
-                    continue  # the interval that is printed includes zero
-                usual = f"{_name_arm(second)} is better" if better else "the sign of their difference is open"
-                here, there = (_name_metric(name, plan) for name in (metric.name, one.name))
-                sentence = (
-                    f"The metrics disagree on {_format_place(one)}: in {there}, {_name_arm(first)} is better than "
-                    f"{_name_arm(second)} ({minus}: \\result{{{key}.mean}}, {level}\\% interval \\result{{{key}.ci}}"
-                    f"{basis and f', {basis}'}), whereas in {here} {usual}."
-                )
-                found.setdefault(decision.hypothesis.id, (key, sentence))
-    for key, sentence in dict(found.values()).items():
-        yield RequiredStatement(
-            id=f"metric-{key.removeprefix('diff/').replace('/', '-')}",
-            keys=(key,),
-            required_form="printed",
-            text=sentence,
-            sentences=(sentence,),
-        )
-
-
-_Sides = frozenset[tuple[str, str]]
-"""(dataset, condition) of both sides of a difference."""
-_Registered = Mapping[tuple[str, _Sides], tuple[str, Sequence[CellRef]]]
-"""(metric, sides) of a registered pair -> its key and its cells in the registered order."""
-
-
-def _place(one: CellRef) -> tuple[str, str]:
-    return one.dataset, one.condition
-
-
-def _list_places(one: ClaimDifference) -> _Sides:
-    return frozenset([(one.dataset, one.condition), (one.dataset, one.other)])
+_Registered = Mapping[tuple[str, frozenset[tuple[str, str]]], str]
+"""(metric, (dataset, condition) of both sides) of a registered and measured pair -> its key."""
 
 
 def _list_registered(plan: DataPlan | None, decisions: Iterable[HypothesisDecision]) -> _Registered:
@@ -267,23 +200,16 @@ def _list_registered(plan: DataPlan | None, decisions: Iterable[HypothesisDecisi
     first one."""
     measured = list_measured_keys(decisions)
     pairs = reversed(list_registered_pairs(plan, measured).items()) if plan is not None else ()
-    return {(metric, frozenset(map(_place, cells))): (key, cells) for key, (metric, *cells) in pairs}
+    return {(metric, frozenset((one.dataset, one.condition) for one in cells)): key for key, (metric, *cells) in pairs}
 
 
-def _find_printed(one: ClaimDifference, known: _Registered) -> tuple[str, str, str, str]:
-    """Return the key of a difference that a paper prints, its arms in words, the confidence of its interval and the
-    term for what is not registered: a registered pair has its own order and interval."""
-    key, cells = known.get((one.name, _list_places(one)), (one.key, ()))
-    minus = " minus ".join(map(_name_arm, [place.arm for place in cells] or [one.arm, parse_arm(one.other)]))
-    return (key, minus, f"\\result{{{key}.confidence}}", "") if cells else (key, minus, "95", one.basis_text)
+def _find_printed_key(one: ClaimDifference, known: _Registered) -> str:
+    """Return the key of a difference that a paper prints: a registered pair has its own interval."""
+    return known.get((one.name, frozenset([(one.dataset, one.condition), (one.dataset, one.other)])), one.key)
 
 
 def _name_arm(name: str) -> str:
     return f"\\setup{{arm.{name}.title}}"
-
-
-def _name_metric(name: str, plan: DataPlan) -> str:
-    return "\\setup{metric.title}" if name == plan.primary_metric.name else f"\\setup{{metric.{name}.title}}"
 
 
 def _list_ablation_statements(
@@ -298,18 +224,15 @@ def _list_ablation_statements(
             here = [one for one in found if one.dataset == found[0].dataset]
             if here:
                 clearest = max(here, key=lambda one: (one.excludes_zero, abs(one.mean)))
-                key = _find_printed(clearest, known)[0]
+                key = _find_printed_key(clearest, known)
                 yield RequiredStatement(
                     id=f"ablation-{arm}",
                     keys=(key,),
-                    equal_keys={key: (clearest.key,)},
-                    required_form="shown",
                     text=(
                         f"{result.ablation.name}, an ablation of {result.ablation.part}"
                         f"{_EXPLORATORY_CONTROL if result.surprise is not None else ''}: "
                         f"\\result{{{key}.mean}}"
                     ),
-                    sentences=(_format_difference(clearest, known),),
                 )
 
 
@@ -332,7 +255,7 @@ def _list_loss_statements(
         behind = [one for one in found if one.better == one.other and one.mean != 0]
         lost = behind if len(behind) == len(found) else [one for one in behind if one.excludes_zero]
         if lost:
-            keys = [_find_printed(one, known)[0] for one in lost]
+            keys = [_find_printed_key(one, known) for one in lost]
             values = (
                 f"{parse_level(one.condition) or 'in all'}: \\result{{{key}.mean}}"
                 for one, key in zip(lost, keys, strict=True)
@@ -340,27 +263,13 @@ def _list_loss_statements(
             yield RequiredStatement(
                 id=f"behind-{dataset}-{arm}-{other}",
                 keys=tuple(keys),
-                equal_keys={key: (one.key,) for one, key in zip(lost, keys, strict=True)},
-                required_form="shown",
                 text=f"{arm} against {other} on {dataset}, where its means are worse: {'; '.join(values)}",
-                sentences=tuple(_format_difference(one, known) for one in lost),
             )
 
 
 def _filter_primary(state: RunState, differences: Iterable[ClaimDifference]) -> list[ClaimDifference]:
     plan = state.search.data_plan
     return [one for one in differences if plan is not None and one.name == plan.primary_metric.name]
-
-
-def _format_difference(one: ClaimDifference, known: _Registered) -> str:
-    """Write a sentence with a difference of the primary metric. Names are macros, since they may contain numbers."""
-    key, minus, level, basis = _find_printed(one, known)
-    interval = "" if one.low is None else f"{level}\\% interval \\result{{{key}.ci}}"
-    noted = "; ".join(filter(None, (interval, basis)))
-    return (
-        f"On {_format_place(one)}, the difference in \\setup{{metric.title}} ({minus}) is \\result{{{key}.mean}}"
-        f"{noted and f' ({noted})'}."
-    )
 
 
 def _format_place(one: ClaimDifference) -> str:
@@ -379,7 +288,6 @@ def describe_unstated(item: RequiredStatement) -> str:
 def missing_statements(
     draft: PaperDraft,
     statements: Iterable[RequiredStatement],
-    table_claims: TableClaims,
     unstated: Collection[RequiredStatement] = (),
     reported: Collection[str] = (),
 ) -> tuple[str, ...]:
@@ -389,12 +297,9 @@ def missing_statements(
     for item in statements:
         if item in unstated:
             lines.append(describe_unstated(item))
-        if missing := _find_missing_keys(draft, item, table_claims, reported):
+        if missing := _find_missing_keys(draft, item, reported):
             macros = ", ".join(f"\\result{{{key}.mean}}" for key in missing)
-            where = (
-                "place a table that contains it, or print" if item.required_form == "shown" else "in the results, print"
-            )
-            how = f"{where} {macros} (or another form of it) with its interval"
+            how = f"in the results, print {macros} (or another form of it) with its interval"
             if item.required_form == "referred":
                 how = "in the results, refer to " + ", ".join(rf"Table~\ref{{{key}}}" for key in missing)
             lines.append(f"no section reports {item.id}: {how}")
@@ -404,14 +309,13 @@ def missing_statements(
 def add_missing_statements(
     draft: PaperDraft,
     statements: Iterable[RequiredStatement],
-    table_claims: TableClaims,
     unstated: Collection[RequiredStatement] = (),
     reported: Collection[str] = (),
 ) -> PaperDraft:
     """Return the draft with the omitted required statements added."""
     sentences: list[str] = []
     for item in statements:
-        missing = _find_missing_keys(draft, item, table_claims, reported)
+        missing = _find_missing_keys(draft, item, reported)
         if len(item.sentences) == 1:
             sentences += item.sentences if missing or item in unstated else ()
         else:
@@ -425,30 +329,19 @@ def add_missing_statements(
     return draft.model_copy(update={"sections": tuple(found)}) if sentences else draft
 
 
-def _find_missing_keys(
-    draft: PaperDraft, item: RequiredStatement, table_claims: TableClaims, reported: Collection[str]
-) -> list[str]:
-    """Return the keys whose estimates the sections must show and do not, or the tables that they must refer to."""
+def _find_missing_keys(draft: PaperDraft, item: RequiredStatement, reported: Collection[str]) -> list[str]:
+    """Return the keys whose estimates the sections must print and do not, or the tables that they must refer to."""
     bodies = [section.body for section in draft.sections]
     if item.required_form == "referred":
         return [key for key in item.keys if key not in collect_used_keys(bodies, frozenset({"ref"}))]
-    if item.required_form not in ("printed", "shown"):
+    if item.required_form != "printed":
         return []
-    placed = collect_used_keys(bodies, frozenset({"papertable"})) if item.required_form == "shown" else ()
-    means = {key[1:4] for name in placed for text in table_claims.get(name, ()) if (key := ClaimKey.parse_key(text))}
     printed = _find_printed_keys("\n".join(bodies))
     missing = [key for key in item.keys if not printed & {key, *item.equal_keys.get(key, ())}]
-    if item.required_form == "printed" and HYPOTHESIS_TABLE in collect_used_keys(bodies, frozenset({"papertable"})):
+    if HYPOTHESIS_TABLE in collect_used_keys(bodies, frozenset({"papertable"})):
         # the table has all parts of a hypothesis that the text reports
         return missing if len(missing) == len(item.keys) and item.id not in reported else []
-    return [key for key in missing if not any(_is_in_table(one, means) for one in (key, *item.equal_keys.get(key, ())))]
-
-
-def _is_in_table(key: str, means: set[tuple[str, str, str]]) -> bool:
-    claim = ClaimKey.parse_key(key)
-    return claim is not None and all(
-        (claim.dataset, claim.metric, side) in means for side in (claim.condition, claim.other)
-    )
+    return missing
 
 
 def _find_printed_keys(text: str) -> set[str]:

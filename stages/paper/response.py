@@ -2,18 +2,16 @@
 
 For each request: its passage, what was done, the registered values, where the paper has it, or why nothing was done.
 The program writes everything but a few words of a model, which have no numbers, so every number is a value of the
-record or in a passage that was looked up. `response.tex` marks the changed words of the text, since the macros in the
-sources hide them from line-based tools; `changes.diff` has the same as a unified diff.
+record or in a passage that was looked up. The response ends with the changed words of the text, since the macros in the
+sources hide them from line-based tools.
 
 Limits: whether the words answer the request is not checked.
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher, unified_diff
-from pathlib import Path
+from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from labwright.models import roles
@@ -27,13 +25,11 @@ from labwright.record.estimands import find_effect_metric, list_cells_read
 from labwright.record.events.paper_events import ReviewersAnswered
 from labwright.record.events.search_events import AddendumRegistered
 from labwright.record.reducers.run_state import RunState
-from labwright.record.run_folder import create_draft_folder, hash_file, write_file
+from labwright.record.run_folder import hash_file, write_file
 from labwright.record.schema.paper import AddendumEstimate, PaperDraft, RequestAnswer, ReviewerRequest, Section
-from labwright.record.untrusted_files import remove_tree
-from labwright.review.evidence import tex_runner
 from labwright.review.judge.paper_reader import quote_is_in
 from labwright.stages.paper.figures import expand_macros
-from labwright.stages.paper.latex import PrintableCharacters, escape, render_template
+from labwright.stages.paper.latex import render_template
 from labwright.stages.paper.paper_context import PaperContext
 from labwright.stages.paper.typesetting import build_paper_context
 from labwright.stages.run_context import RunContext, run_once
@@ -109,8 +105,6 @@ def describe_requests(state: RunState) -> tuple[str, ...]:
     return tuple(lines)
 
 
-COMMON_STYLE = "scientist-paper.sty"
-"""The style for every paper, next to the response; it declares the characters that TeX lacks."""
 NO_ANSWER = "the model gave no usable answer"
 
 
@@ -144,7 +138,9 @@ async def respond(context: RunContext) -> None:
             answers=tuple(_check_answer(one.request.id, answers.get(one.request.id), after) for one in outcomes),
             why="" if given is not None else NO_ANSWER,
         )
-        files = await _write_files(context, material, event)
+        path = context.folder.paper_folder / "response.md"
+        write_file(path, render_response(material, event))
+        files = {str(path.relative_to(context.folder.root)): hash_file(path)}
         context.recorder.append(event.model_copy(update={"files": files}))
 
     await run_once(context, context.state.paper.format_task("respond"), work)
@@ -159,31 +155,8 @@ def _check_answer(request: str, one: WrittenAnswer | None, paper: PaperDraft) ->
     return RequestAnswer(request=request, answer=one.answer, quote=one.quote if section else "", section=section)
 
 
-async def _write_files(context: RunContext, material: PaperContext, event: ReviewersAnswered) -> dict[str, str]:
-    """Write the response and the changes; return the files in the run with their hashes. Without TeX, there is no
-    PDF."""
-    folder, root = context.folder.paper_folder, context.folder.root
-    texts = render_response(material, event)
-    for name, text in texts.items():
-        write_file(folder / name, text)
-    paths = [folder / name for name in texts]
-    work = create_draft_folder(folder / "response")
-    try:
-        (work / "response.tex").write_text(texts["response.tex"], encoding="utf-8")
-        shutil.copyfile(material.template.styles[COMMON_STYLE], work / COMMON_STYLE)
-        ran = await tex_runner.run_latexmk("response", work, timeout=context.paper.timeout)
-        if ran.code == 0 and (made := work / "response.pdf").is_file():
-            write_file(folder / "response.pdf", made.read_bytes())
-            paths.append(folder / "response.pdf")
-    except tex_runner.TexMissing:
-        pass
-    finally:
-        remove_tree(work, ignore_errors=True)
-    return {str(Path(path).relative_to(root)): hash_file(path) for path in paths}
-
-
-def render_response(material: PaperContext, event: ReviewersAnswered) -> dict[str, str]:
-    """Return the files of the response by name, without PDF; they follow from the record and the model's words."""
+def render_response(material: PaperContext, event: ReviewersAnswered) -> str:
+    """Return the response in Markdown; it follows from the record and the model's words."""
     state = material.state
     before, after = read_versions(material)
     outcomes, changes = _list_outcomes(material), list_changes(before, after)
@@ -207,16 +180,7 @@ def render_response(material: PaperContext, event: ReviewersAnswered) -> dict[st
         "changes": changes,
         "why": event.why,
     }
-    characters = PrintableCharacters.from_styles([material.template.styles[COMMON_STYLE]])
-    old, new = (list(_list_lines(one)) for one in (before, after))
-    diff = unified_diff(old, new, "reviewed version", f"version {state.paper.version}", n=1, lineterm="")
-    return {
-        "response.md": render_template("response.md.jinja", values) + "\n",
-        "response.tex": characters.replace_unprintable(
-            render_template("response.tex.jinja", values | {"escape": escape}) + "\n"
-        ),
-        "changes.diff": "\n".join(diff) + "\n",
-    }
+    return render_template("response.md.jinja", values) + "\n"
 
 
 def describe_text_change(before: PaperDraft, answer: RequestAnswer) -> str:
@@ -261,14 +225,6 @@ def read_versions(material: PaperContext) -> tuple[PaperDraft, PaperDraft]:
         return PaperDraft(title=plain(draft.title), abstract=plain(draft.abstract), sections=sections)
 
     return read(before), read(after)
-
-
-def _list_lines(draft: PaperDraft) -> Iterator[str]:
-    """Yield the text in lines that a diff can compare: titles and paragraphs."""
-    yield draft.title
-    for title, body in (("Abstract", draft.abstract), *((one.title, one.body) for one in draft.sections)):
-        yield from ("", f"# {title}")
-        yield from body.split("\n\n")
 
 
 def list_changes(before: PaperDraft, after: PaperDraft) -> tuple[TextChange, ...]:

@@ -42,8 +42,6 @@ CONTROL_MARK = " (control)"
 MAX_ARM_COLUMNS, MAX_LEVEL_COLUMNS = 6, 4
 """Largest number of arms that are columns of the main table, and of levels that are columns of the ablations; more of
 them are rows."""
-MAX_OFF_MIDDLE = 1.5
-"""Ratio of the sides of an interval above which a caption explains it."""
 MAX_HEAD_CHARS, MAX_FACTOR_CHARS, MAX_VARIANT_CHARS = 16, 28, 48
 """Characters per line of a column heading, of the first one, and of a variant."""
 
@@ -105,8 +103,7 @@ def build_result_tables(
                 f"{titles.format_metric(plan.primary_metric)}{where} "
                 f"({_format_direction(plan.primary_metric)}): mean $\\pm$ standard deviation over $n$ seeds."
                 f"{harm * bool(worse)}{more * bool(further)}"
-                f"{REFERENCES_NOTE if references else ''}{titles.format_equal_arms(chosen)}"
-                f"{_format_grades(chosen, claims)}",
+                f"{REFERENCES_NOTE if references else ''}{_format_grades(chosen, claims)}",
             )
         )
     if further:
@@ -164,7 +161,7 @@ def _format_grades(claims: Sequence[Claim], every: Sequence[Claim]) -> str:
 
 def _build_main_table(chosen: Sequence[Claim], titles: _TableTitles, references: Sequence[Claim]) -> str:
     """Build the main table: the arms are columns, many arms are rows. Each dataset ends with its reference models."""
-    arms = titles.list_distinct_arms(chosen)
+    arms = [arm for arm in titles.main if any(one.arm == arm for one in chosen)]
     several = len({one.name for one in chosen}) > 1
     wide = len(arms) <= MAX_ARM_COLUMNS
 
@@ -191,7 +188,7 @@ def _build_main_table(chosen: Sequence[Claim], titles: _TableTitles, references:
             yield "References", *([""] if not wide else []), across, _format_counts(models)
 
     head = map(titles.format_arm_head, arms) if wide else ("Arm", r"Mean $\pm$ sd")
-    types = "l" + "c" * len(arms) + "r" if wide else "llcr"
+    types = "l" + "r" * (len(arms) + 1) if wide else "llrr"
     return _format_groups(types, (titles.factor, *head, "$n$"), chosen, titles, rows)
 
 
@@ -212,7 +209,7 @@ def _build_ablation_table(pairs: Sequence[ClaimDifference], titles: _TableTitles
                 yield "" if k else name, titles.format_level(level), show(one), _format_counts([one])
 
     heads = [titles.format_level(level) or "Difference" for level in levels] if wide else [titles.factor, "Difference"]
-    return _format_groups(f"l{'c' * len(heads)}r", ("Variant", *heads, "$n$"), pairs, titles, rows)
+    return _format_groups(f"l{'r' * (len(heads) + 1)}", ("Variant", *heads, "$n$"), pairs, titles, rows)
 
 
 def _format_groups(
@@ -296,7 +293,7 @@ class _TableTitles:
         return mark_recorded(self._name_arm(name))
 
     def format_arm_head(self, name: str) -> str:
-        return _stack_lines(self._name_arm(name), MAX_HEAD_CHARS, "[b]", "c")
+        return _stack_lines(self._name_arm(name), MAX_HEAD_CHARS, "[b]", "r")
 
     def format_variant(self, name: str, *, described: bool) -> str:
         change = f": {self._changes[name]}" if described and name in self._changes else ""
@@ -311,26 +308,6 @@ class _TableTitles:
     def rank_level(self, level: str) -> int:
         names = self.plan.level_names
         return names.index(level) if level in names else len(names)
-
-    def list_distinct_arms(self, claims: Sequence[Claim]) -> list[str]:
-        """Return the main arms that have claims, without those with the values of an earlier one."""
-        return [arm for arm in self.main if any(one.arm == arm for one in claims) and not self._find_equal(arm, claims)]
-
-    def format_equal_arms(self, claims: Sequence[Claim]) -> str:
-        """Return which arms of the plan have the values of an earlier one."""
-        equal = [(arm, other) for arm in self.main if (other := self._find_equal(arm, claims))]
-        return "".join(
-            f" {self.format_arm(arm)} has the same values as {self.format_arm(other)}." for arm, other in equal
-        )
-
-    def _find_equal(self, arm: str, claims: Sequence[Claim]) -> str:
-        """Return an earlier main arm with the same values wherever `arm` has any."""
-        values = {
-            name: {(one.dataset, one.name, one.level): one.values for one in claims if one.arm == name}
-            for name in self.main
-        }
-        earlier = self.main[: self.main.index(arm)]
-        return next((name for name in earlier if values[arm] and values[name] == values[arm]), "")
 
     def list_levels(self, claims: Iterable[Claim]) -> list[str]:
         """Return the levels of claims in the plan's order."""
@@ -389,8 +366,7 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
         + ", corrected by Holm" * any(one.level == level and level < 0.05 and one.family > 1 for one in found)
         for level, mark in marks.items()
     ]
-    printed = [part for one in found for part in one.parts]
-    read = [part.effect for part in printed]
+    read = [part.effect for one in found for part in one.parts]
     effects = [one for one in read if _find_form(one, plan) == "points"]
     shares = list(dict.fromkeys(find_effect_metric(one, plan) for one in effects))
     of = f" in {join_names([one.display_name for one in shares])}" * (plan.primary_metric not in shares)
@@ -402,7 +378,7 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
         if any(find_effect_metric(one, plan) in shares and _find_form(one, plan) == "mean" for one in read)
         else "",
         "An interval is what those of all looks have in common, so an estimate may lie off its middle."
-        if any(map(_is_off_middle, printed)) and len(state.search.looks) > 1
+        if len(state.search.looks) > 1
         else "",
         "A preview confirms nothing."
         if any(one.hypothesis.confirmatory and not one.confirmed for one in found)
@@ -482,14 +458,6 @@ def _build_rows(
         found = (*_format_numbers(one.rival, plan, marks[one.level]), one.rival_sign or "open", outcome)
         missing = ("--", "--", "--", "not measured on every fresh seed")
         yield _indent(what), *(found if one.rival.mean is not None else missing)
-
-
-def _is_off_middle(part: EffectDecision) -> bool:
-    """Return whether an interval reaches at least half as far again to one side of the estimate as to the other."""
-    if part.mean is None or part.low is None or part.high is None:
-        return False
-    near, far = sorted((part.mean - part.low, part.high - part.mean))
-    return far > MAX_OFF_MIDDLE * near
 
 
 def _is_rival_open(one: HypothesisDecision) -> bool:

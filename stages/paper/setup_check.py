@@ -15,6 +15,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from labwright.literature.works import normalise_text
@@ -39,7 +40,7 @@ from labwright.record.tuning_results import build_effective_plan, compute_effort
 from labwright.review.claims.rules import UNREAD
 from labwright.review.claims.sentences import PaperSentence, group_paragraphs
 from labwright.review.evidence import Violation
-from labwright.stages.paper.latex import shorten
+from labwright.review.honesty.code_reading import strip_comments
 
 # List what a record knows about how its study was done: the facts with which sentences on the set-up are compared.
 # Every fact is one line, and the list has a fixed order, so that a reader can cite facts by number. Planned facts are
@@ -47,20 +48,18 @@ from labwright.stages.paper.latex import shorten
 # have one source. Nothing in the list changes while the paper is written, since readings are kept under its hash.
 # Limits: the texts of nodes are left out, since the code is what ran.
 
-MAX_ARM_CHARACTERS = 300
-"""Characters of the description of an arm in the table of the set-up."""
-MAX_CODE_CHARACTERS = 4000
-"""Characters of code among the facts; of longer programs, whole definitions are left out and named."""
-GRADE_WORDS: dict[EvidenceGrade, str] = {
-    "scored": "scored by the program, outside the experiment's code, on withheld labels",
-    "evaluated": "computed by the user's frozen scorer in a process of its own",
-    "computed": "computed by the program, but from a column that the experiment's code made and submitted, or from "
-    "labels within the code's reach",
-    "unattributed": "computed by the program in cells that asked language models",
-    "logged": "reported by the experiment's own code, not recomputed",
+MAX_CODE_CHARACTERS = 12_000
+"""Characters of code among the facts."""
+GRADE_MEANINGS: dict[EvidenceGrade, str] = {
+    "scored": "computed by the program from submitted predictions, on labels that the code could not see",
+    "evaluated": "computed in a second kernel by a scorer that was frozen before the search",
+    "computed": "computed by the program from submitted predictions, but the experiment's code could reach the labels, "
+    "or it made a column that the metric reads",
+    "unattributed": "computed by the program from submitted predictions, on labels that the code could not see, in a "
+    "cell that asked language models: that the predictions are theirs was not shown",
+    "logged": "reported by the experiment's code, not recomputed",
 }
-_QUIET_CALLS = frozenset({"print", "lab.log", "lab.save"})
-"""Calls that do not change what is measured."""
+"""Who computed the values of a grade."""
 
 
 class StudyFacts(NamedTuple):
@@ -83,7 +82,13 @@ def list_study_facts(state: RunState, claims: Sequence[Claim], source: Mapping[s
         return StudyFacts((), (), "")
     return StudyFacts(
         planned=tuple(" ".join(one.split()) for one in _list_planned(state, plan)),
-        run=tuple(" ".join(one.split()) for one in _list_run(state, plan, claims, source)),
+        run=tuple(
+            " ".join(one.split())
+            for one in (
+                *_list_run(state, plan, claims),
+                *(f"{what}: {text.rstrip('.')}." for what, text in _list_run_rows(state, plan, claims, source)),
+            )
+        ),
         code=condense_code(source),
     )
 
@@ -110,24 +115,14 @@ def _list_planned(state: RunState, plan: DataPlan) -> Iterator[str]:
             f"{one.unit}; {len(one.alternatives) or 'no'} declared alternatives"
             + (f"; rival: {one.rival.statement}" if one.rival is not None else "")
         )
-    for arm in plan.arms:
-        uses = plan.find_tuned_arm(arm.name)
-        tuned = "tuned" if arm.name in plan.tuned_arms else f"not tuned{f': {arm.untuned}' if arm.untuned else ''}"
-        tuned += f", has the setting of {plan.name_arm(uses)}" * (uses != arm.name)
-        yield f"Arm {plan.name_arm(arm.name)} (`{arm.name}`, {arm.role}, {tuned}): {arm.description}"
+    yield from (f"{what}: {text.rstrip('.')}." for what, text in _list_planned_rows(state, plan))
     if plan.levels:
         names = ", ".join(plan.name_level(one.name) for one in plan.levels)
         yield f"Levels of {plan.factor or 'the varied factor'}: {names}."
-    for data in state.search.datasets:
-        name = plan.name_dataset(data.name)
-        yield f"Dataset {name} ({data.title or data.name}; {data.source}): {_describe_data(data)}."
     if plan.left_out:
         yield f"Left out on purpose, not measured: {'; '.join(map(str, plan.left_out))}."
     if plan.notes:
         yield f"Notes of the plan (where the code differs, the code is what was done): {plan.notes}"
-    space = "; ".join(str(one) for one in plan.space)
-    if space:
-        yield f"Search space: {space}"
 
 
 def _describe_data(data: DatasetFacts) -> str:
@@ -145,29 +140,48 @@ def _describe_data(data: DatasetFacts) -> str:
 def list_setup_rows(state: RunState, claims: Sequence[Claim], source: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the rows of the table from which a study can be repeated: what, and how it was."""
     plan = state.search.data_plan
-    if plan is None:
-        return []
-    rows = [
-        (plan.name_dataset(one.name), f"{f'{one.title}; ' * (not one.command)}{one.source}; {_describe_data(one)}")
-        for one in state.search.datasets
-    ]
-    added = [f"{plan.name_level(one.name)}: `{' '.join(one.words)}`" for one in plan.all_levels if one.words]
-    rows.append(("Words that a level adds to the command", "; ".join(added)))
-    for one in plan.arms:
-        words = f"adds `{' '.join(one.words)}` to the command" * bool(one.words)
-        described = shorten(one.description.rstrip(". "), MAX_ARM_CHARACTERS)
-        rows.append((plan.name_arm(one.name), "; ".join(filter(None, (described, words)))))
+    return [] if plan is None else [*_list_planned_rows(state, plan), *_list_run_rows(state, plan, claims, source)]
+
+
+def _list_planned_rows(state: RunState, plan: DataPlan) -> Iterator[tuple[str, str]]:
+    for one in state.search.datasets:
+        yield (
+            f"Dataset {plan.name_dataset(one.name)}",
+            f"{f'{one.title}; ' * (not one.command)}{one.source}; {_describe_data(one)}",
+        )
+    if added := [f"{plan.name_level(one.name)}: `{' '.join(one.words)}`" for one in plan.all_levels if one.words]:
+        yield "Words that a level adds to the command", "; ".join(added)
+    for arm in plan.arms:
+        uses = plan.find_tuned_arm(arm.name)
+        tuned = "tuned" if arm.name in plan.tuned_arms else f"not tuned{f': {arm.untuned}' if arm.untuned else ''}"
+        tuned += f", has the setting of {plan.name_arm(uses)}" * (uses != arm.name)
+        words = f"adds `{' '.join(arm.words)}` to the command" * bool(arm.words)
+        described = "; ".join(filter(None, (arm.description.rstrip(". "), words)))
+        yield f"Arm {plan.name_arm(arm.name)}", f"{arm.role}, {tuned}{described and f'; {described}'}"
     for one in build_effective_plan(state).space:
-        rows.append((f"Range of {to_words(one.name)}", f"{one}; default from: {one.source}"))
-    if plan.space and find_winner(state) in state.required_cells:
+        yield f"Range of {to_words(one.name)}", f"{one}; default from: {one.source}"
+
+
+def _list_run_rows(
+    state: RunState, plan: DataPlan, claims: Sequence[Claim], source: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    best = find_winner(state)
+    if plan.space and best in state.required_cells:
         trials = _group_arms(plan, {one.arm: str(one.trials) for one in compute_efforts(state)})
         tried = "; ".join(f"{count} ({arms})" for count, arms in trials)
-        rows.append(("Settings tried besides the defaults", f"{tried}; sampler {plan.tuning.sampler}"))
-    rows += [(f"Setting of {arms}", setting) for arms, setting in list_settings(state)]
-    rows += list_code_settings(state, source)
-    rows += [(f"Counted per run: {arms}", what) for what, arms in _group_arms(plan, _count_training(state)) if what]
-    rows += [("Seeds behind a mean", _count_seeds(plan, claims)), ("Intervals", _describe_intervals(state, plan))]
-    return [(what, text) for what, text in rows if text]
+        yield "Settings tried besides the defaults", f"{tried}; sampler {plan.tuning.sampler}"
+    yield from ((f"Setting of {arms}", setting) for arms, setting in list_settings(state))
+    if best is not None and (constants := format_setting(state.nodes[best].setups)):
+        yield "Constants and defaults in the code", constants
+    if components := "; ".join(list_components(source)):
+        yield "Library objects that the code makes", components
+    yield from (
+        (f"Counted per run on the main dataset, over all models that it trains: {arms}", what)
+        for what, arms in _group_arms(plan, _count_training(state))
+        if what
+    )
+    yield "Seeds behind a mean, without the one that the search looked at", _count_seeds(plan, claims)
+    yield "Intervals", _describe_intervals(state, plan)
 
 
 def _count_training(state: RunState) -> dict[str, str]:
@@ -202,7 +216,7 @@ def _describe_intervals(state: RunState, plan: DataPlan) -> str:
 # --- what was done ----------------------------------------------------------------------------------------------------
 
 
-def _list_run(state: RunState, plan: DataPlan, claims: Sequence[Claim], source: Mapping[str, str]) -> Iterator[str]:
+def _list_run(state: RunState, plan: DataPlan, claims: Sequence[Claim]) -> Iterator[str]:
     given = state.started is not None and state.started.plan is not None
     planned = state.find_approval("plan")
     yield (
@@ -237,7 +251,7 @@ def _list_run(state: RunState, plan: DataPlan, claims: Sequence[Claim], source: 
         yield "A model wrote all code of the experiments; no person wrote any."
     yield from _list_metric_facts(plan, claims)
     yield from _list_tuning_facts(state, plan, claims)
-    yield from _list_seed_facts(state, claims, source)
+    yield from _list_seed_facts(state)
     yield from _list_ablation_facts(state, plan)
     references = [title for arm, title in REFERENCE_ARM_TITLES.items() if any(one.arm == arm for one in claims)]
     yield (
@@ -257,7 +271,7 @@ def _list_metric_facts(plan: DataPlan, claims: Sequence[Claim]) -> Iterator[str]
         note = f"{'primary, ' * (at == 0)}{formula}{'higher' if one.higher_is_better else 'lower'} is better"
         by_grade.setdefault(tuple(found), []).append(f"{one.display_name} ({note})")
     for grades, names in by_grade.items():
-        how = "; or ".join(GRADE_WORDS[grade] for grade in grades) or "not measured"
+        how = "; or ".join(GRADE_MEANINGS[grade] for grade in grades) or "not measured"
         yield f"Metrics {how}: {', '.join(names)}."
     logged = dict.fromkeys(
         plan.name_metric(one.name)
@@ -271,7 +285,7 @@ def _list_metric_facts(plan: DataPlan, claims: Sequence[Claim]) -> Iterator[str]
 
 
 def _list_tuning_facts(state: RunState, plan: DataPlan, claims: Sequence[Claim]) -> Iterator[str]:
-    report, settings = build_tuning_report(state), list_settings(state)
+    report = build_tuning_report(state)
     if report is None:
         yield "The program tuned no arm: settings were chosen by whoever wrote the code."
         drafts = sum(node.kind == "draft" and node.status == "good" for node in state.nodes.values())
@@ -289,10 +303,6 @@ def _list_tuning_facts(state: RunState, plan: DataPlan, claims: Sequence[Claim])
         f"late; sampler {tuning.sampler}."
         + (f" The best settings were measured with {again} seeds and chosen by the mean." if again > 1 else "")
     )
-    for what, arms in _group_arms(
-        plan, {one.arm: f"{one.trials} settings tried besides the defaults" for one in compute_efforts(state)}
-    ):
-        yield f"Tuned with {what}: {arms}."
     if report.underfunded_arms:
         yield f"Tuned with less effort than the others: {', '.join(map(plan.name_arm, report.underfunded_arms))}."
     if state.search.widened_dimensions:
@@ -301,9 +311,7 @@ def _list_tuning_facts(state: RunState, plan: DataPlan, claims: Sequence[Claim])
     yield (
         f"Not tuned for themselves: {'; '.join(untuned)}." if untuned else "Every arm of the plan was tuned for itself."
     )
-    for arms, setting in settings:
-        yield f"Setting of {arms}: {setting}."
-    if len(settings) > 1:
+    if len(list_settings(state)) > 1:
         yield "Arms with different settings above differ in these settings as well as in what defines the arms."
     measured = {one.arm for one in claims}
     named = add_measured_arms(state, plan)
@@ -315,10 +323,8 @@ def _list_tuning_facts(state: RunState, plan: DataPlan, claims: Sequence[Claim])
     yield f"Arms measured at the setting tuned for another arm: {'; '.join(swapped) or 'none'}."
 
 
-def _list_seed_facts(state: RunState, claims: Sequence[Claim], source: Mapping[str, str]) -> Iterator[str]:
-    lock, best, plan = state.search.current_lock, find_winner(state), state.search.data_plan
-    if best is None or plan is None:
-        return
+def _list_seed_facts(state: RunState) -> Iterator[str]:
+    lock = state.search.current_lock
     tests = [one for one in decide_hypotheses(state) if one.hypothesis.confirmatory]
     if lock is not None:
         wanted = ", ".join(f"{name} {count}" for name, count in lock.wanted.items())
@@ -334,19 +340,7 @@ def _list_seed_facts(state: RunState, claims: Sequence[Claim], source: Mapping[s
         ended = f" Sampling ended: {last.ends}." if last.ends else ""
         clear = "every confirmatory claim was" if is_conclusive(tests) else "some confirmatory claims were not"
         ended += f" By then {clear} decided or precise enough." * bool(tests)
-        waiting = {*lock.seeds}.difference(last.seeds) if lock is not None else set[int]()
-        unread = sum(
-            one.kind == "replicate" and one.status == "good" and one.seed in waiting for one in state.nodes.values()
-        )
-        ended += f" {unread} more fresh seeds were run, which no look read: they decide nothing." if unread else ""
         yield f"Looks taken, each a test of the hypotheses on test data: after {taken} seeds.{ended}{early}"
-    seeds = _count_seeds(plan, claims)
-    yield f"Reported values are means over seeds, without the seed that the search looked at: {seeds}."
-    for what, arms in _group_arms(plan, _count_training(state)):
-        if what:
-            yield f"Counted per run on the main dataset, over all models that it trains: {what}, in {arms}."
-    yield from (f"{what}: {text}." for what, text in list_code_settings(state, source))
-    yield f"Intervals: {_describe_intervals(state, plan)}."
     if len(tests) > 1:
         yield f"Intervals of the {len(tests)} confirmatory hypotheses are corrected for multiple tests (Holm)."
 
@@ -404,17 +398,6 @@ def list_settings(state: RunState) -> list[tuple[str, str]]:
     return [(arms, setting) for setting, arms in _group_arms(plan, settings)]
 
 
-def list_code_settings(state: RunState, source: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return what the reported program has fixed in its code: constants, and objects of libraries such as layers and
-    optimizers."""
-    best = find_winner(state)
-    rows = (
-        ("Constants and defaults in the code", format_setting(state.nodes[best].setups) if best is not None else ""),
-        ("Library objects that the code makes", "; ".join(list_components(source))),
-    )
-    return [(what, text) for what, text in rows if text]
-
-
 def format_setting(setting: Mapping[str, Scalar]) -> str:
     """Format settings or constants as `name value; name value`."""
     return "; ".join(
@@ -425,96 +408,24 @@ def format_setting(setting: Mapping[str, Scalar]) -> str:
 # --- code -------------------------------------------------------------------------------------------------------------
 
 
-class CodePart(NamedTuple):
-    """A definition, or another statement, at the top level of a file."""
-
-    path: str
-    name: str
-    text: str
-    components: tuple[str, ...]
-    """The calls in it that make library objects."""
-
-    @property
-    def is_central(self) -> bool:
-        """Whether it makes library objects, reads a setting, calls the sandbox, or is in the script that is run."""
-        return bool(self.components) or self.path == ENTRY_FILE or bool(re.search(r"\blab\.|\bsetting\b", self.text))
+def condense_code(files: Mapping[str, str], limit: int = MAX_CODE_CHARACTERS) -> str:
+    """Return at most about `limit` characters of a program without comments, docstrings and empty lines, its script
+    first."""
+    lines: list[str] = []
+    for path in sorted(files, key=lambda path: path != ENTRY_FILE):
+        lines += [f"# {path}", *(line for line in strip_comments(files[path]).splitlines() if line.strip())]
+    text = re.sub(r"^(?: {4})+", lambda found: " " * (len(found[0]) // 4), "\n".join(lines), flags=re.MULTILINE)
+    return text if len(text) <= limit else f"{text[:limit]}\n# The rest is left out for length, so not in the facts."
 
 
 def list_components(files: Mapping[str, str]) -> tuple[str, ...]:
     """Return the calls with which a program makes objects of libraries, such as layers and optimizers, each once."""
-    return tuple(dict.fromkeys(call for one in _split_files(files) for call in one.components))
-
-
-def condense_code(files: Mapping[str, str], limit: int = MAX_CODE_CHARACTERS) -> str:
-    """Return a program without comments, docstrings, imports, constants, prints and logs.
-
-    Where it is longer than `limit` characters, whole definitions are left out and named, as few as suffice; the
-    central ones last.
-    """
-    parts = _split_files(files)
-    excess, left_out = sum(len(one.text) for one in parts) - limit, set[CodePart]()
-    for is_central in (False, True):
-        rest = [one for one in parts if one.is_central == is_central]
-        while excess > 0 and rest:
-            enough = [one for one in rest if len(one.text) >= excess]
-            one = min(enough, key=lambda one: len(one.text)) if enough else max(rest, key=lambda one: len(one.text))
-            rest.remove(one)
-            left_out.add(one)
-            excess -= len(one.text)
-    lines: list[str] = []
-    for path in files:
-        own = [one for one in parts if one.path == path]
-        lines += [f"# {path}"] * bool(own)
-        lines += [one.text for one in own if one not in left_out]
-        lines += [f"# left out for length, so not in the facts: {one.name}" for one in own if one in left_out]
-    return "\n".join(lines)
-
-
-def _split_files(files: Mapping[str, str]) -> list[CodePart]:
-    trees = {path: _parse(text) for path, text in files.items() if path.endswith(".py")}
-    own = {node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-    found: list[CodePart] = []
+    trees: list[ast.Module] = []
     for path, text in files.items():
-        if path not in trees:
-            found.append(CodePart(path, path, text.strip(), ()))
-        for statement in trees[path].body if path in trees else ():
-            kept = None if _is_silent(statement) else _Condenser().visit(statement)
-            if kept is not None:
-                code = re.sub(r"\n\s*\n", "\n", ast.unparse(ast.fix_missing_locations(kept)))
-                code = re.sub(r"^ +", lambda spaces: " " * (len(spaces[0]) // 4), code, flags=re.MULTILINE)
-                name = str(getattr(statement, "name", code.partition("\n")[0][:60]))
-                found.append(CodePart(path, name, code, tuple(_list_components(kept, own))))
-    return found
-
-
-def _parse(text: str) -> ast.Module:
-    """Parse a file; one that is no valid Python is one string."""
-    try:
-        return parse_python(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ast.Module(body=[ast.Assign([ast.Name("UNREADABLE", ast.Store())], ast.Constant(text))], type_ignores=[])
-
-
-def _is_silent(statement: ast.stmt) -> bool:
-    """Return whether a statement is an import or assigns a constant, which are facts of their own."""
-    names = statement.targets if isinstance(statement, ast.Assign) else ()
-    constant = all(isinstance(one, ast.Name) and one.id.isupper() for one in names)
-    return isinstance(statement, ast.Import | ast.ImportFrom) or bool(names and constant)
-
-
-class _Condenser(ast.NodeTransformer):
-    """Removes docstrings, prints and logs."""
-
-    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
-        value = node.value
-        is_quiet = isinstance(value, ast.Call) and ast.unparse(value.func) in _QUIET_CALLS
-        return None if is_quiet or isinstance(value, ast.Constant) else node
-
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        super().generic_visit(node)
-        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.If | ast.For | ast.While | ast.With) and not node.body:
-            node.body = [ast.Pass()]
-        return node
+        with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+            trees += [parse_python(text)] if path.endswith(".py") else []
+    own = {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    return tuple(dict.fromkeys(call for tree in trees for call in _list_components(tree, own)))
 
 
 def _list_components(node: ast.AST, own: set[str]) -> Iterator[str]:

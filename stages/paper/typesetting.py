@@ -37,17 +37,10 @@ from labwright.review.evidence import (
     tex_runner,
 )
 from labwright.review.evidence.pdf_check import extract_pdf_text, find_tex_error
-from labwright.stages.paper.latex_sources import (
-    SUPPLEMENT_FILE,
-    LatexSources,
-    PaperParts,
-    PaperTable,
-    build_sources,
-    extend_evidence,
-)
+from labwright.stages.paper.disclosure import SUPPLEMENT_FOLDER
+from labwright.stages.paper.latex_sources import LatexSources, PaperParts, PaperTable, build_sources, extend_evidence
 from labwright.stages.paper.paper_context import PaperContext, build_paper_parts, build_write_inputs
 from labwright.stages.paper.required_statements import missing_statements
-from labwright.stages.paper.supplement_data import SUPPLEMENT_FOLDER
 from labwright.stages.paper.template import PICTURE_SUFFIXES, STYLE_SUFFIXES, PaperTemplate, TemplateError
 from labwright.stages.run_context import RunContext
 
@@ -236,10 +229,7 @@ async def assess_paper(
     built = await build_paper(parts, template, folder, timeout=timeout)
     if built.pdf is not None and not parts.refused:
         try:
-            evidence = extend_evidence(parts.evidence, template)
-            violations += await check_pdf(folder, evidence, timeout=timeout)
-            if (folder / "supplement.pdf").exists():
-                violations += await check_pdf(folder, evidence, "supplement", timeout=timeout)
+            violations += await check_pdf(folder, extend_evidence(parts.evidence, template), timeout=timeout)
         except tex_runner.TexMissing as missing:
             violations += (
                 Violation(kind="compile", where="PDF", excerpt="paper.pdf", fix=f"could not be checked: {missing}"),
@@ -269,7 +259,6 @@ async def build_paper(
             built = await _compile(work, made, parts, template, timeout)
         except tex_runner.TexMissing as missing:
             built = PaperAssessment(None, None, (PaperFinding(text=str(missing), blocks=True),))
-        built = replace(built, findings=(*built.findings, *await _compile_supplement(work, timeout)))
         _publish(work, folder, pdf=built.pdf is not None)
     finally:
         remove_tree(work, ignore_errors=True)
@@ -281,29 +270,17 @@ def _publish(work: Path, folder: Path, *, pdf: bool) -> None:
     """Move the finished files into the folder, each with one rename."""
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     (folder / "paper.pdf").unlink(missing_ok=True)
-    for stale in ("appendix.tex", "references.bib", "paper.bbl", "supplement.tex", "supplement.pdf"):
+    for stale in ("appendix.tex", "references.bib", "paper.bbl"):
         if not (work / stale).exists():
             (folder / stale).unlink(missing_ok=True)
     for file in sorted((*work.glob("figures/*"), *work.glob(f"{SUPPLEMENT_FOLDER}/*"))):
         (folder / file.parent.name).mkdir(exist_ok=True)
         os.replace(file, folder / file.relative_to(work))
     for file in sorted(work.iterdir()):
-        if file.suffix in _KEPT_SUFFIXES or file.name == "supplement.pdf":
+        if file.suffix in _KEPT_SUFFIXES:
             os.replace(file, folder / file.name)
     if pdf:
         os.replace(work / "paper.pdf", folder / "paper.pdf")
-
-
-async def _compile_supplement(work: Path, timeout: float) -> tuple[PaperFinding, ...]:
-    """Compile the supplement, if there is one; return a finding if that fails."""
-    if not (work / SUPPLEMENT_FILE).exists():
-        return ()
-    try:
-        ran = await tex_runner.run_latexmk("supplement", work, timeout=timeout)
-    except tex_runner.TexMissing:
-        return ()
-    failed = _find_failure(ran, work, timeout)
-    return (PaperFinding(text=f"the supplement was not compiled: {failed}", by_edit=False),) if failed else ()
 
 
 async def _compile(
@@ -487,7 +464,7 @@ async def assess_new_draft(context: RunContext, draft: PaperDraft, *, number: in
         filled=None if found.pages_filled is None else round(found.pages_filled, 2),
         findings=found.findings,
         over=round(max(0.0, (found.pages_filled or 0.0) - limit), 2),
-        left_out=missing_statements(draft, inputs.statements, material.evidence.claims_by_table),
+        left_out=missing_statements(draft, inputs.statements),
         violations=tuple(str(violation) for violation in found.violations),
         untied=dict(Counter(violation.where for violation in found.violations)),
         complaints=(
@@ -508,7 +485,7 @@ async def assess_draft(
     whole: bool = False,
 ) -> PaperAssessment:
     """Check a draft and build it into a folder of the paper's rounds. If `refused` has reasons, the paper is
-    stamped as a DRAFT; `whole` adds the supplement.
+    stamped as a DRAFT; `whole` adds the data of the supplement.
     """
     return await assess_paper(
         build_paper_parts(material, draft, refused=refused, whole=whole),

@@ -2,18 +2,13 @@
 
 `trivial` uses no learned features: class frequencies; for regression the mean, the last value, or the last value of the
 row, whichever is closest on dev. `off-the-shelf` is boosted trees or a linear model on standard features: table
-columns, pixels or their principal components, a bag of words, or embeddings of a frozen pretrained model. Both learn
-only from train.
+columns, pixels or their principal components, or a bag of words. Both learn only from train.
 """
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import lab
@@ -41,7 +36,6 @@ EARLY_STOPPING_ROWS = 10_000
 """Training rows above which boosting stops early, on dev."""
 MAX_TREES = 600
 """Maximum number of trees over all classes, but at least 20 boosting rounds."""
-BATCH = 64
 
 
 def run(cell: Any) -> None:
@@ -138,8 +132,6 @@ def predict_with(fitted: Any, x: Any, classes: int) -> Array:
 def build_features(data: Any, setting: Any, *, dense: bool) -> Predict:
     """Return the function that computes a row of features for each example."""
     chosen = str(setting.get("features", ""))
-    if "@" in chosen and (embed := pretrained_features(data, chosen)) is not None:
-        return embed
     x = data.train.x
     make: Any = bag_of_words(x) if x.dtype.kind in "iu" else flatten
     made = make(x)
@@ -176,58 +168,6 @@ def bag_of_words(x: Array) -> Callable[[Array], Any]:
     weights: Any = TfidfTransformer(sublinear_tf=True)
     weights.fit(counted(x))
     return lambda new: weights.transform(counted(new))
-
-
-# --- a frozen pretrained model --------------------------------------------------------------------------------------
-
-
-def pretrained_features(data: Any, named: str) -> Predict | None:
-    """Return the features of a frozen pretrained model; None if it cannot process such examples."""
-    model, revision = named.rsplit("@", 1)
-    folder = str(lab.pretrained(model, revision))
-    parts = {name: getattr(data, name).x for name in ("train", "dev", "validation", "test")}
-    made: Any = lab.shared(
-        f"{data.name} through {named}",
-        lambda: {name: found for name, x in parts.items() if (found := embed_examples(folder, x)) is not None},
-    )
-    if not made:
-        return None
-    return lambda x: next(made[name] for name, known in parts.items() if known is x)
-
-
-def embed_examples(folder: str, x: Array) -> Array | None:
-    """Return (examples, width): the mean over positions of the last hidden state; None if it cannot process them."""
-    torch, transformers = import_module("torch"), import_module("transformers")  # only imported if a model is available
-    net = transformers.AutoModel.from_pretrained(folder, local_files_only=True).eval().to(lab.device)
-    pictures = x.ndim in (3, 4) and getattr(net.config, "image_size", None) is not None
-    text = x.ndim == 2 and x.dtype.kind in "iu" and x.min() >= 0 and x.max() < getattr(net.config, "vocab_size", 0)
-    if not (pictures or text):
-        return None
-    found: list[Array] = []
-    with torch.no_grad():
-        for start in range(0, len(x), BATCH):
-            rows = torch.as_tensor(x[start : start + BATCH]).to(lab.device)
-            given = {"pixel_values": pixels(rows, folder, net.config)} if pictures else {"input_ids": rows}
-            hidden = net(**given).last_hidden_state  # (n, positions, width), or (n, width, h, w) from a convolution
-            found.append((hidden.flatten(2).mean(2) if hidden.ndim == 4 else hidden.mean(1)).float().cpu().numpy())
-    return np.concatenate(found)
-
-
-def pixels(rows: Any, folder: str, config: Any) -> Any:
-    """Convert images to the model's channels and size, normalised by its mean and deviation (0.5 if unknown)."""
-    torch, size = import_module("torch"), config.image_size
-    rows = (rows[..., None] if rows.ndim == 3 else rows).permute(0, 3, 1, 2).float()
-    rows = rows.expand(-1, config.num_channels, -1, -1) if rows.shape[1] == 1 else rows
-    rows = torch.nn.functional.interpolate(
-        rows, (size, size) if isinstance(size, int) else tuple(size), mode="bilinear", antialias=True
-    )
-    known: dict[str, Any] = {}
-    with suppress(OSError, ValueError):
-        known = json.loads((Path(folder) / "preprocessor_config.json").read_text())
-    mean, deviation = (
-        torch.tensor(known.get(name) or [0.5]).to(rows.device)[:, None, None] for name in ("image_mean", "image_std")
-    )
-    return (rows - mean) / deviation
 
 
 lab.measure(run)

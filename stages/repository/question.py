@@ -63,7 +63,7 @@ from labwright.record.source_tree import (
 from labwright.review.evidence.number_words import CountedThings, find_number_words, find_ratio_words
 from labwright.review.honesty.code_reading import number_lines, read_code, strip_comments
 from labwright.sandbox.repository.git_mirror import open_mirror
-from labwright.stages.evidence.sanity_probes import build_reading
+from labwright.stages.evidence.scoring import build_reading
 from labwright.stages.nodes.repository_program import BaselineError
 from labwright.stages.repository.ablation_report import load_templates
 from labwright.stages.repository.arm_runs import ArmRuns, CommandSetup, RepositoryArm

@@ -72,9 +72,8 @@ def test_a_plan_changed_at_its_gate_is_carried_out_and_disclosed(
     assert world.asked_roles.count("plan") == asked, "the plan is not requested again"
     assert state.search.data_plan is not None and state.search.data_plan.notes == "Both arms get the same rows."
     disclosed = json.loads((run / "review" / "disclosure.json").read_text())
-    assert {"target": "plan", "changed": "plan", "reason": "rows must be equal"}.items() <= disclosed["steering"][
-        0
-    ].items()
+    [steered] = disclosed["steering"]
+    assert (steered["target"], steered["text"]) == ("plan", "rows must be equal") and steered["plan"]["notes"]
     assert "A person changed the data plan before any experiment ran; the appendix says why." in list_disclosures(
         state, ()
     )

@@ -48,14 +48,7 @@ from labwright.models.roles.judge import (
     ShownPages,
     ShownPaper,
 )
-from labwright.models.roles.node_assessment import (
-    CompareInputs,
-    FeedbackInputs,
-    Selection,
-    SelectionCandidate,
-    Statistic,
-    SummaryInputs,
-)
+from labwright.models.roles.node_assessment import CompareInputs, FeedbackInputs, Statistic, SummaryInputs
 from labwright.models.roles.paper_revision import (
     CiteAskInputs,
     CiteSelectInputs,
@@ -622,16 +615,6 @@ INPUTS: dict[str, BaseModel] = {
                 checks=(CHECK,),
             ),
         ),
-        selection=Selection(
-            rule="the best one",
-            arms=("plain", "margin"),
-            cells=4,
-            reference="n3",
-            candidates=(
-                SelectionCandidate(id="n5", cells=4, mean=0.82, gain=0.012),
-                SelectionCandidate(id="n3", cells=4, mean=0.81, gain=0.0),
-            ),
-        ),
         differences=(
             DIFFERENCE,
             DIFFERENCE.model_copy(
@@ -652,7 +635,6 @@ INPUTS: dict[str, BaseModel] = {
         complaints=("loss-curves: the legend covers data",),
         previous="pass\n",
         keep=("accuracy-by-size",),
-        synthetic=("rings",),
         style=FigureStyle(text_width=6.75, column_width=3.25, reference="`save(figure, name)`: writes both files"),
     ),
     "figure_review": FigureReviewInputs(

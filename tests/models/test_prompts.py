@@ -49,15 +49,7 @@ from labwright.models.roles.judge import (
     ScoreScale,
     ShownPaper,
 )
-from labwright.models.roles.node_assessment import (
-    COMPARE,
-    FEEDBACK,
-    SUMMARY,
-    CompareInputs,
-    Selection,
-    SelectionCandidate,
-    Statistic,
-)
+from labwright.models.roles.node_assessment import COMPARE, FEEDBACK, SUMMARY, CompareInputs, Statistic
 from labwright.models.roles.paper_revision import REFLECT, ReflectInputs
 from labwright.models.roles.paper_writing import ClaimLine, Reference, RequiredStatement, SectionInputs
 from labwright.models.roles.repository import ShownArm, ShownRepository
@@ -377,13 +369,6 @@ def huge() -> dict[str, BaseModel]:
             "better": "c",
         }
     )
-    selection = Selection(
-        rule=LONG[:800],
-        arms=("a",) * 500,
-        cells=9,
-        reference="n1",
-        candidates=(SelectionCandidate(id="n1", cells=1, mean=None, gain=0.0),) * 500,
-    )
     arrays = tuple(ArrayBrief(path=f"arrays/{i}.npy", shape=(1,), dtype="f8") for i in range(3000))
     claims = tuple(ClaimLine(key=f"k{i}", printed="1", meaning=LONG) for i in range(3000))
     step = BranchStep(node="n1", stage="tuning", kind="tune", varies=LONG, plan=LONG)
@@ -437,7 +422,6 @@ def huge() -> dict[str, BaseModel]:
             "reasons": (LONG,) * 99,
             "nodes": lines,
             "differences": (contrast,) * 3000,
-            "selection": selection,
         },
         "figures": {"arrays": arrays, "statistics": statistics},
         "outline": {"inputs": write},

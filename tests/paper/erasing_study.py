@@ -25,7 +25,6 @@ from labwright.record.events.search_events import (
 )
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
-from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import (
     Arm,
     DataPlan,
@@ -202,7 +201,7 @@ def make_tables(run: RunState, plan: DataPlan = PLAN) -> tuple[PaperTable, ...]:
 def draw_figures(run: RunState, folder: Path, template: str) -> dict[str, str]:
     """Draw the program's figures in a folder, for the widths of a template, and return their captions."""
     assert run.search.data_plan is not None
-    data = build_figure_data(run, RunFolder(folder))
+    data = build_figure_data(run)
     script = build_figure_script(data, run.search.data_plan)
     assert script is not None
     (folder / "inputs").mkdir(parents=True)

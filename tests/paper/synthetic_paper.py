@@ -43,11 +43,11 @@ from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import Attempt, Failure, NodeKind, StageName
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import Evidence
-from labwright.stages.paper.appendix import render_appendix, render_notice, render_supplement
+from labwright.stages.paper.appendix import render_appendix, render_notice
 from labwright.stages.paper.citations import read_verified_entries
+from labwright.stages.paper.disclosure import build_supplement_tables, format_files
 from labwright.stages.paper.latex_sources import FigureFile, PaperParts
 from labwright.stages.paper.result_tables import build_result_tables
-from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
 
 LIBRARY = Path(__file__).resolve().parents[2] / "examples" / "library.bib"
 
@@ -426,7 +426,6 @@ def make_parts(folder: Path, draft: PaperDraft = DRAFT, *, with_appendix: bool =
         appendix=render_appendix(run, found, origin=ORIGIN, isolation=ISOLATION, used=[one.key for one in found][-8:])
         if with_appendix
         else "",
-        supplement=render_supplement(run, found, title=draft.title, authors="A") if with_appendix else "",
         data=format_files(build_supplement_tables(run, found)) if with_appendix else {},
     )
 

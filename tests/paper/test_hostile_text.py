@@ -23,12 +23,11 @@ from labwright.record.result_macros import find_macro_uses
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import Evidence, check_draft
 from labwright.review.evidence.pdf_check import extract_pdf_text
-from labwright.stages.paper.appendix import render_appendix, render_supplement
+from labwright.stages.paper.appendix import render_appendix
 from labwright.stages.paper.citations import format_bibliography
-from labwright.stages.paper.latex import mark_recorded
+from labwright.stages.paper.disclosure import build_supplement_tables, format_files
 from labwright.stages.paper.latex_sources import PaperParts, build_sources
 from labwright.stages.paper.result_tables import build_result_tables
-from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
 from labwright.stages.paper.template import load_template
 from labwright.stages.paper.typesetting import assess_paper
 from tests.paper import synthetic_paper
@@ -123,7 +122,6 @@ def parts_of(run: RunState) -> PaperParts:
         authors=HOSTILE,
         data=format_files(build_supplement_tables(run, found)),
         appendix=render_appendix(run, found, origin=HOSTILE, isolation=HOSTILE, used=[one.key for one in found][-8:]),
-        supplement=render_supplement(run, found, title="A Study", authors=mark_recorded(HOSTILE)),
     )
 
 
@@ -158,12 +156,11 @@ async def test_the_paper_of_hostile_texts_compiles_and_prints_the_record(run: Ru
     assert found.pdf is not None, found.findings
     assert [str(one) for one in found.violations] == []
     value = parts.evidence.results[KEY].tex
-    for name in ("paper.pdf", "supplement.pdf"):
-        text = re.sub(r"\s", "", await extract_pdf_text(tmp_path / "paper" / name))
-        assert text.count("PWNED") == len(re.findall(r"#1\{?PWNED|(?<!#1\{)PWNED\}\\csname", text)) > 0, (
-            "it is quoted, and nowhere obeyed"
-        )
-        assert f"Itis{value}withadam_wof40" in text or name == "supplement.pdf"
+    text = re.sub(r"\s", "", await extract_pdf_text(tmp_path / "paper" / "paper.pdf"))
+    assert text.count("PWNED") == len(re.findall(r"#1\{?PWNED|(?<!#1\{)PWNED\}\\csname", text)) > 0, (
+        "it is quoted, and nowhere obeyed"
+    )
+    assert f"Itis{value}withadam_wof40" in text
     untrue = replace(parts, draft=parts.draft.model_copy(update={"abstract": HOSTILE}))
     assert {one.kind for one in check_draft(untrue.draft, untrue.evidence)} >= {"command", "number"}
     assert "\\gdef" not in build_sources(untrue, load_template()).files["paper.tex"], (

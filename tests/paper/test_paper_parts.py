@@ -6,17 +6,15 @@ import csv
 import io
 import re
 import shutil
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from labwright.inspector.tree import build_tree
 from labwright.literature import LibraryError
 from labwright.literature.bibtex import parse_bibtex
 from labwright.record.claims.differences import ClaimDifference
-from labwright.record.claims.estimates import Claim, compute_paper_claims, find_ablation_conditions
+from labwright.record.claims.estimates import compute_paper_claims, find_ablation_conditions
 from labwright.record.events.paper_events import FiguresDrawn
 from labwright.record.events.run_events import LimitReached
 from labwright.record.events.search_events import AttemptExecuted, DecisionMade, NodeJudged, NodesCompared
@@ -30,12 +28,12 @@ from labwright.record.schema.paper import FinalFigure, PaperDraft, PaperFinding,
 from labwright.record.table import Table
 from labwright.review.evidence import numbers
 from labwright.review.evidence.tex_runner import latex_command, run_program
-from labwright.stages.paper.appendix import MAX_ITEMS, list_disclosures, render_appendix, render_supplement
+from labwright.stages.paper.appendix import MAX_ITEMS, list_disclosures, render_appendix, render_incidents
 from labwright.stages.paper.citations import format_bibliography, read_verified_entries, to_reference
+from labwright.stages.paper.disclosure import build_supplement_tables, format_files
 from labwright.stages.paper.latex import PrintableCharacters, escape, mark_recorded
 from labwright.stages.paper.paper_context import CAPTION_WITHOUT_DESCRIPTION, PaperContext, build_paper_parts
-from labwright.stages.paper.result_tables import CONSTANT_NOTE, build_result_tables
-from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
+from labwright.stages.paper.result_tables import build_result_tables
 from labwright.stages.paper.template import load_template
 from labwright.stages.paper.typesetting import PaperAssessment, find_section, list_obstacles, parse_chktex, parse_log
 from labwright.stages.settings import PaperSettings
@@ -43,10 +41,6 @@ from tests.paper import synthetic_paper
 
 STATE = synthetic_paper.make_state()
 CLAIMS = synthetic_paper.make_claims(STATE)
-
-
-def whole(state: RunState, claims: Sequence[Claim] = ()) -> str:
-    return render_supplement(state, claims, title="T", authors="A")
 
 
 def typed(text: str) -> list[str]:
@@ -87,7 +81,7 @@ def test_arms_are_columns_many_arms_are_rows_and_a_missing_cell_is_a_dash():
     )
     some = [one for one in CLAIMS if one.condition != "method@noise20" and one.key.startswith("test/")]
     main, metrics, *_ = build_result_tables(some, plan)
-    assert r"\begin{tabular}{@{}lcccr@{}}" in main.tabular and "Arm" not in main.tabular
+    assert r"\begin{tabular}{@{}lrrrr@{}}" in main.tabular and "Arm" not in main.tabular
     assert (main.tabular.count(".ci}"), main.tabular.count(".pm}")) == (0, 16), "n and deviation give the interval"
     more = tuple(Arm(name=f"m{k}", role="method") for k in range(4))
     extra = [
@@ -98,14 +92,9 @@ def test_arms_are_columns_many_arms_are_rows_and_a_missing_cell_is_a_dash():
         for one in some[:9]
     ]
     many, *_ = build_result_tables([*some, *extra], plan.model_copy(update={"arms": (*plan.arms, *more)}))
-    same, *_ = build_result_tables(
-        [*some, *(one.model_copy(update={"condition": f"m0@{one.level}"}) for one in some if one.arm == "method")],
-        plan.model_copy(update={"arms": (*plan.arms, more[0])}),
-    )
-    assert "@{}lcccr@{}" in same.tabular and "m0} has the same values as Label smoothing." in same.caption
-    assert r"\begin{tabular}{@{}llcr@{}}" in many.tabular and "Arm" in many.tabular
+    assert r"\begin{tabular}{@{}llrr@{}}" in many.tabular and "Arm" in many.tabular
     assert "--" in build_result_tables(some, synthetic_paper.PLAN)[0].tabular
-    assert metrics.tabular.count("{@{}lcccr@{}}") == 1 and "Calibration error, " in metrics.tabular
+    assert metrics.tabular.count("{@{}lrrrr@{}}") == 1 and "Calibration error, " in metrics.tabular
 
 
 def test_the_grade_of_each_metric_is_disclosed():
@@ -138,24 +127,17 @@ def test_a_study_of_a_repository_is_not_said_to_have_validation_data_or_known_co
     assert "the code itself computes the metrics" in line and "validation" not in line
     main, *_ = build_result_tables(claims, synthetic_paper.PLAN)
     assert "validation data" not in main.caption
-    for text in (render_appendix(run, claims), whole(run, claims)):
-        assert "tab:record-data" not in text and "splits: made by the repository's own code" in text
-        assert "git:0123456789ab" in text and "the repository's own data" not in text
-    assert "Search and tuning saw" not in render_appendix(run, claims)
+    text = render_appendix(run, claims)
+    assert "splits: made by the repository's own code" in text
+    assert "git:0123456789ab" in text and "the repository's own data" not in text
+    assert "Search and tuning saw" not in text
     assert set(find_ablation_conditions(run)) == set(find_ablation_conditions(STATE)) != set()
 
 
-def test_the_supplement_holds_every_node_seed_failure_and_cost():
-    text = whole(STATE, CLAIMS)
-    assert all(mark_recorded(node.id) in text for node in STATE.nodes.values())
-    assert "cannot be multiplied" in text and r"\$f" in text
+def test_the_appendix_says_that_no_model_was_called_and_has_failures():
     assert "No model call was recorded" in render_appendix(STATE, CLAIMS)
-    assert all(
-        mark_recorded(f"{claim.seeds[0]}: {claim.values[0]:.4g},") in text
-        for claim in CLAIMS
-        if claim.split == "test" and claim.key.startswith("test/")
-    )
-    assert typed(text.replace("3pt", "")) == []
+    text = render_incidents(STATE)
+    assert "cannot be multiplied" in text and r"\$f" in text and typed(text) == []
 
 
 def eventful() -> RunState:
@@ -189,24 +171,16 @@ def eventful() -> RunState:
 
 
 def test_what_happened_in_the_search_is_disclosed():
-    text = whole(eventful(), CLAIMS)
-    assert typed(text.replace("3pt", "")) == []
+    text = render_incidents(eventful())
+    assert typed(text) == []
     plain = re.sub(r"\\rec\{([^{}]*)\}", r"\1", text.replace(r"\allowbreak{}", ""))
-    for said in (
-        "timeout after 60.2 s, ran longer than 60 s; then with a limit of 90 s instead of 60 s: completed, 71",
-        r"then alone on the machine: memory after 6.0 s, out of memory at 3\_000 MB \& more",
-        "improve, pruned: loss 9.1 at step 40",
-        r"tuning: n0005; n0003 fits its scaler on 100\%",
-        "tuning: not answered",
-        r"\item[agenda] limit of 30 model calls",
-    ):
+    for said in ("improve, pruned: loss 9.1 at step 40", r"\item[agenda] limit of 30 model calls"):
         assert said in plain
     assert "gave the same values" not in plain
-    assert "Attempts that ran out" not in whole(STATE, CLAIMS) and "sounder" not in whole(STATE, CLAIMS)
     brief = render_appendix(eventful(), CLAIMS)
-    assert "Attempts that ran out" not in brief and "loss 9.1 at step" in re.sub(r"\\rec\{([^{}]*)\}", r"\1", brief)
+    assert "loss 9.1 at step" in re.sub(r"\\rec\{([^{}]*)\}", r"\1", brief)
     assert typed(brief.replace("3pt", "")) == []
-    ended = whole(eventful(), CLAIMS).partition("Why the search of each stage ended:")[2]
+    ended = text.partition("Why the search of each stage ended:")[2]
     assert ended.index(r"\item[agenda] limit of") < ended.index(r"\item[preliminary]"), "limits are never cut"
 
 
@@ -216,9 +190,8 @@ def test_the_appendix_is_as_short_after_a_hundred_failures():
     for k in range(200, 300):
         state.nodes[f"n{k:04d}"] = broken.model_copy(update={"id": f"n{k:04d}"})
     brief = render_appendix(state, CLAIMS)
-    assert brief.count(r"\item[\rec{n02") <= MAX_ITEMS and "more in the supplement" in brief
-    text = whole(state, CLAIMS)
-    assert all(mark_recorded(f"n{k:04d}") in text for k in range(200, 300))
+    assert brief.count(r"\item[\rec{n02") <= MAX_ITEMS and "more in the disclosure" in brief
+    assert all(mark_recorded(f"n{k:04d}") in render_incidents(state) for k in range(200, 300))
 
 
 def test_code_that_ignores_its_seed_prints_no_interval_and_says_so():
@@ -235,22 +208,20 @@ def test_code_that_ignores_its_seed_prints_no_interval_and_says_so():
         )
     claims = synthetic_paper.make_claims(state)
     assert claims and all(one.is_constant and one.n == 5 for one in claims)
-    text = whole(state, claims)
-    assert "Nodes whose replicates gave the same values for every seed" in text and CONSTANT_NOTE in text
+    text = render_appendix(state, claims)
+    assert "Nodes whose replicates gave the same values for every seed" in text
     main, *_ = build_result_tables(claims, synthetic_paper.PLAN, synthetic_paper.ABLATED)
-    assert ".ci}" not in main.tabular and CONSTANT_NOTE not in main.caption
+    assert ".ci}" not in main.tabular
     assert typed(text.replace("3pt", "")) == []
 
 
-def test_the_supplement_has_every_comparison_as_an_estimate_without_a_verdict():
-    text = whole(STATE, CLAIMS)
+def test_the_appendix_has_the_used_comparisons_as_estimates_without_a_verdict():
     found = [one for one in CLAIMS if isinstance(one, ClaimDifference)]
-    table = text[text.index(r"\label{tab:record-comparisons}") : text.index(r"\section{Data}")]
+    text = render_appendix(STATE, CLAIMS, used=[one.key for one in found])
+    table = text[text.index(r"\label{tab:record-comparisons}") :]
     assert table.count(".ci}") == table.count(".mean}") == len(found)
     assert "The interval covers seeds only for ece on digits, ece on wine: its values were not computed" in table
     assert "exploratory" in table and "not corrected" in text and typed(table) == []
-    means = [one for one in CLAIMS if not isinstance(one, ClaimDifference)]
-    assert "Every comparison" not in whole(STATE, means)
     used = render_appendix(STATE, CLAIMS, used={found[0].key})
     assert used.count(f"{found[0].key}.ci}}") == 1 and f"{found[0].key}.ci}}" not in render_appendix(STATE, CLAIMS)
 
@@ -266,7 +237,6 @@ def test_costs_are_printed_or_said_to_be_unknown():
     assert "interrupted, or that failed" not in text
     state.calls.lost_costs = {3: Cost(usd=0.25), 7: Cost(usd=1.0)}
     assert r"may have cost up to \rec{1.25} US dollars more" in render_appendix(state, [])
-    assert r"write & \rec{1}" in whole(state)
     state.calls.usage_by_role["code"].cached_tokens = 800
     assert r"(\rec{800} of them from the providers' caches)" in render_appendix(state, [])
 
@@ -274,7 +244,6 @@ def test_costs_are_printed_or_said_to_be_unknown():
 def test_an_appendix_of_an_empty_run_says_so():
     text = render_appendix(RunState(), [])
     assert "No experiment was run" in text and "Nothing was measured" in text
-    assert "No value was measured" in whole(RunState())
 
 
 def test_the_checklist_is_answered_from_the_record_and_left_open_where_it_cannot_tell():
@@ -291,9 +260,7 @@ def test_data_behind_the_paper_is_in_full_and_every_column_is_told():
     assert [float(one["value"]) for one in read["replicates"]] == [
         v for c in CLAIMS if not isinstance(c, ClaimDifference) for v in c.values
     ]
-    assert {one["node"] for one in read["nodes"]} == set(STATE.nodes)
     assert len(read["comparisons"]) == sum(isinstance(one, ClaimDifference) for one in CLAIMS)
-    assert {one["setting"]: one["value"] for one in read["settings"]}["search.num_workers"] == "2"
     told = made["supplement/README.md"]
     assert all(
         meaning and f"| {column} | {meaning} |" in told
@@ -407,14 +374,6 @@ def test_words_that_a_text_quotes_do_not_hold_up_its_release():
     assert list_obstacles(found) == ()
     stopped = PaperFinding(text="a sentence in words of its own", blocks=True)
     assert list_obstacles(PaperAssessment(None, 3, (stopped, quoted))) == (str(stopped),)
-
-
-def test_a_node_has_one_score_in_tree_frames_and_tables() -> None:
-    rows = {row.id: row.metric for stage in build_tree(STATE).stages for row in stage.nodes}
-    sheet = next(one for one in build_supplement_tables(STATE, []) if one.name == "nodes")
-    at = [one.title for one in sheet.columns].index("score")
-    assert {str(row[0]): row[at] for row in sheet.rows} == rows and len(synthetic_paper.PLAN.datasets) > 1
-    assert "validation data of the main dataset" in sheet.title
 
 
 def test_a_figure_outside_of_the_text_has_a_caption_that_may_be_printed(tmp_path: Path) -> None:

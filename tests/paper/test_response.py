@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labwright.models.roles.paper_revision import RESPOND, RespondInputs, WrittenAnswer, WrittenAnswers
-from labwright.record.schema.paper import FinalFigure, PaperDraft, RequestAnswer, Section
-from labwright.stages.paper.reflection import place_float, unplace_moved_figures
+from labwright.record.schema.paper import PaperDraft, RequestAnswer, Section
 from labwright.stages.paper.response import TextChange, describe_text_change, list_changes
 from tests.models.examples import INPUTS
 
@@ -73,12 +72,3 @@ def test_each_request_is_answered_once_and_in_words(answers: tuple[tuple[str, st
         return
     with pytest.raises(ValueError, match=said):
         RESPOND.check_answer(inputs, given)
-
-
-def test_a_figure_that_had_room_in_the_reviewed_text_waits_for_it_again() -> None:
-    reviewed = draft("See \\ref{fig:loss}.\n\nMore.")
-    placed = place_float(reviewed, FinalFigure(name="loss", description="The loss."))
-    assert placed is not None and placed.placements == {"loss": "main"}
-    waiting = unplace_moved_figures(placed)
-    assert waiting.placements == {} and "\\paperfigure" not in waiting.sections[0].body
-    assert unplace_moved_figures(reviewed) == reviewed

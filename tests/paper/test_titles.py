@@ -94,7 +94,6 @@ def test_titles_with_numbers_and_signs_are_printed_everywhere_and_pass_the_check
     parts, run = erasing_study.make_parts(tmp_path, template, plan), erasing_study.make_state(plan)
     differences = compute_differences(run, compute_paper_claims(run))
     required = [text for one in list_required_statements(run, differences) for text in one.sentences]
-    assert required, "sentences by the program have macros of titles"
     macros = [f"\\setup{{{key}}}" for key in parts.evidence.setups if key.endswith(".title")]
     typed = ["We typed k = 5 and p = 0.8 @ 3, and CIFAR\\_10 \\#1 [a=b]."]
     body = "\n\n".join([*required, ", ".join(macros), *typed])

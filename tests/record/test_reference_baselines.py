@@ -154,9 +154,9 @@ def test_a_rung_that_beats_every_arm_is_reported_once_in_the_results_for_orienta
     assert find_reference_wins(just) == () == list_reference_statements(just), "no better than the best arm"
     told = list_reference_statements(run)
     assert [one.id for one in told] == ["ladder-off-the-shelf"] and not told[0].abstract
-    draft = add_missing_statements(DRAFT, told, {})
-    assert len(missing_statements(DRAFT, told, {})) == 1 and missing_statements(draft, told, {}) == ()
-    assert add_missing_statements(draft, told, {}) == draft
+    draft = add_missing_statements(DRAFT, told)
+    assert len(missing_statements(DRAFT, told)) == 1 and missing_statements(draft, told) == ()
+    assert add_missing_statements(draft, told) == draft
     assert draft.abstract == DRAFT.abstract and "trained on the training data as provided" in told[0].text
     assert [told[0].text in one.body for one in draft.sections].count(True) == 1
     base = replace(make_evidence(run), statements=list_program_sentences(told))

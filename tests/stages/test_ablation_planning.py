@@ -54,9 +54,9 @@ from labwright.record.schema.paper import AxesFacts, Figure, FigureFacts, PaperD
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.stages.ablation_plan import filter_ablations, match_risks
 from labwright.stages.evidence.scoring import nodes_to_score
-from labwright.stages.missing_ablations import run_missing_ablations
 from labwright.stages.paper.appendix import list_ablation_rows, list_disclosures
 from labwright.stages.paper.disclosure import format_disclosure
+from labwright.stages.reviewer_requests import run_missing_ablations
 from labwright.stages.run_context import RunContext
 from labwright.stages.stage_runner import StageRunner
 from tests.fake_executor import FakeExecutor
@@ -251,7 +251,7 @@ def without_tex_and_labels() -> Iterator[None]:
         return ()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("labwright.stages.missing_ablations.assess_new_draft", assessed)
+        patch.setattr("labwright.stages.reviewer_requests.assess_new_draft", assessed)
         patch.setattr("labwright.stages.paper.reflection.assess_new_draft", assessed)
         patch.setattr("labwright.stages.evidence.resampling.score_sealed", scored)
         patch.setattr("labwright.stages.evidence.resampling.resample_effects", none)
@@ -431,8 +431,8 @@ def test_missing_ablations_are_run_replicated_scored_once_and_told(
     assert len(told) == 2 and "measured, as half-weight: report it by its keys" in told[0]
     assert state.paper.drafts[-1].anew and state.limit_reason is None
     assert "its test results: half-weight, no-noise" in " ".join(list_disclosures(state, []))
-    disclosed = json.loads(format_disclosure(state, isolation="", text_round=0))["ablations"]
-    assert len(disclosed["trials"]) == 3 and disclosed["missing"] == "The claims need them."
+    disclosed = json.loads(format_disclosure(state, isolation="", text_round=0))
+    assert len(disclosed["ablations"]) == 3 and disclosed["missing_ablations"]["why"] == "The claims need them."
 
 
 def test_the_reviewer_reads_values_and_what_was_done_and_asks_for_nothing_twice(
@@ -455,7 +455,7 @@ def test_the_reviewer_reads_values_and_what_was_done_and_asks_for_nothing_twice(
 
 
 def test_values_stand_where_the_macros_were() -> None:
-    from labwright.stages.missing_ablations import expand_macros
+    from labwright.stages.reviewer_requests import expand_macros
     from tests.paper import synthetic_paper
 
     read = expand_macros(synthetic_paper.DRAFT, synthetic_paper.make_state())

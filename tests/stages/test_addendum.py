@@ -34,17 +34,16 @@ from labwright.record.run_folder import RunFolder, hash_file
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.paper import EstimateRequest, PaperDraft, ReviewFile, Section
 from labwright.review.evidence import check_draft
-from labwright.stages.addendum import run_addendum
 from labwright.stages.paper.appendix import list_ablation_rows
 from labwright.stages.paper.disclosure import format_disclosure
 from labwright.stages.paper.paper_context import PaperContext
-from labwright.stages.paper.reflection import drop_float, place_float
 from labwright.stages.paper.required_statements import (
     add_missing_statements,
     list_addendum_statements,
     missing_statements,
 )
 from labwright.stages.paper.response import describe_requests, list_outcomes
+from labwright.stages.reviewer_requests import run_addendum
 from labwright.stages.settings import PaperSettings
 from tests.stages import test_ablation_planning as planning
 from tests.stages.small_study import make_ablation
@@ -136,7 +135,7 @@ def test_what_reviewers_ask_for_is_registered_then_run_and_changes_no_verdict(
     world = at_reviews(drafted_once, tmp_path, make_model())
     best, before = find_winner(world.state) or "", len(world.log.events)
     trusted, verdicts = find_trusted_replicates(world.state, best), decide_hypotheses(world.state)
-    assert revise(world) and world.state.phase == "figures"
+    assert revise(world) and world.state.phase == "write"
     state = world.state
     assert find_trusted_replicates(state, best) == trusted and decide_hypotheses(state) == verdicts
     (addendum,) = state.search.addenda
@@ -172,9 +171,9 @@ def test_the_paper_the_prompts_and_the_disclosure_say_that_it_is_an_addendum(
     (statement,) = list_addendum_statements(state)
     assert "not part of the first registration" in statement.text and "half-weight" in statement.text
     bare = PaperDraft(title="T", abstract="A.", sections=(Section(title="Results", body="It fell."),))
-    assert "refer to Table~\\ref{tab:addendum}" in missing_statements(bare, [statement], {})[0]
-    completed = add_missing_statements(bare, [statement], {})
-    assert missing_statements(completed, [statement], {}) == () and "\\result" not in completed.sections[0].body
+    assert "refer to Table~\\ref{tab:addendum}" in missing_statements(bare, [statement])[0]
+    completed = add_missing_statements(bare, [statement])
+    assert missing_statements(completed, [statement]) == () and "\\result" not in completed.sections[0].body
     material = PaperContext(state, world.bench.folder, PaperSettings(), requests=list_requests(state))
     (table,) = [one for one in material.tables if one.name == "addendum"]
     assert table.placement == "appendix" and re.findall(r"\\result\{(\S+)\.n\}", table.tabular) == [
@@ -183,10 +182,7 @@ def test_the_paper_the_prompts_and_the_disclosure_say_that_it_is_an_addendum(
         "estimate/v2-r2-all-1-1",
     ]
     assert "Shrunk minus half the weight" in table.tabular and "added seeds alone" in table.tabular
-    placed = place_float(completed, table)
-    assert placed is not None and placed.sections[0].body.endswith("\n\n\\papertable{addendum}")
-    assert drop_float(placed, ()) is not None and drop_float(completed, ()) is None
-    assert check_draft(placed, material.evidence) == () and {"half-weight", "half the weight"} <= {
+    assert check_draft(completed, material.evidence) == () and {"half-weight", "half the weight"} <= {
         *material.evidence.names
     }
     differences = {one.key: one for one in material.claims.differences}

@@ -25,11 +25,8 @@ from labwright.models.roles.figures import (
 )
 from labwright.models.settings import ModelSettings
 from labwright.pdf.reader import read_pdf
-from labwright.record.events.paper_events import FiguresDrawn, RewriteStarted
+from labwright.record.events.paper_events import FiguresDrawn
 from labwright.record.events.search_events import StageWinnerChosen
-from labwright.record.retention import list_recorded_files
-from labwright.record.run_folder import hash_file
-from labwright.record.schema.data_plan import DataPlan, DatasetFacts, DatasetUse
 from labwright.record.schema.nodes import Failure
 from labwright.record.schema.paper import AxesFacts, Figure, FigureFacts, FigureReview
 from labwright.review.figures import FigureContext, lint_figure_folder, list_refusals
@@ -44,11 +41,10 @@ from labwright.stages.paper.figures import (
     choose_figures,
     draw_figures,
     draw_script,
-    find_synthetic_datasets,
 )
 from labwright.stages.run_context import RunContext
 from tests.fake_executor import FakeExecutor
-from tests.stages.test_prompt_inputs import PLAN, Story, cells
+from tests.stages.test_prompt_inputs import Story, cells
 
 # --- which, and where -------------------------------------------------------------------------------------------------
 
@@ -59,29 +55,11 @@ def part(name: str, *datasets: str, place: str = "main") -> FigurePart:
 
 def test_of_thirteen_figures_twelve_stay_and_four_of_them_in_the_text() -> None:
     asked = [part(f"a{k}", place="appendix") for k in range(7)] + [part(f"m{k}") for k in range(6)]
-    figures, left_out = choose_figures(asked, PLAN, frozenset(), {"m0": 5.5})
+    figures, left_out = choose_figures(asked, {"m0": 5.5})
     assert [one.name for one in figures] == ["m0", "m1", "m2", "m3", "m4", "m5", *(f"a{k}" for k in range(6))]
     assert len(figures) == MAX_FIGURES and list(left_out) == ["a6"] and "at most 12" in left_out["a6"]
     assert [one.name for one in figures if one.placement == "main"] == ["m0", "m1", "m2", "m3"]
     assert MAX_FIGURES_IN_TEXT == 4 and figures[0].width == 5.5
-
-
-def test_generated_data_goes_to_the_appendix_unless_the_study_is_about_it() -> None:
-    asked = [part("real", "digits"), part("both", "digits", "rings"), part("made", "rings")]
-    places = {
-        one.name: (one.placement, one.synthetic) for one in choose_figures(asked, PLAN, frozenset({"rings"}), {})[0]
-    }
-    assert places == {"real": ("main", False), "both": ("main", False), "made": ("appendix", True)}
-    about = PLAN.model_copy(update={"datasets": (DatasetUse(name="rings"),)})
-    assert isinstance(about, DataPlan)
-    assert [one.placement for one in choose_figures(asked, about, frozenset({"rings"}), {})[0]] == ["main"] * 3
-
-
-def test_what_was_generated_is_known_by_its_source() -> None:
-    def facts(name: str, source: str) -> DatasetFacts:
-        return DatasetFacts(name=name, source=source, features=1, classes=2, sizes={}, fingerprint="", seed=0)
-
-    assert find_synthetic_datasets([facts("a", "sklearn:load_digits"), facts("b", "generated:shapes:7")]) == {"b"}
 
 
 # --- one by one -------------------------------------------------------------------------------------------------------
@@ -164,33 +142,6 @@ async def test_what_failed_is_asked_for_again_and_what_worked_stays(tmp_path: Pa
     shown = [request.inputs.names for request in model.requests if isinstance(request.inputs, VisionInputs)]
     assert all("one.png" not in names for names in shown[1:])
     assert not list((tmp_path / "paper").glob(".*"))
-
-
-async def test_a_new_version_draws_the_figures_of_the_program_again_and_keeps_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    described = iter(("old", "new"))
-
-    def script(*_: object) -> FigureScript:
-        return FigureScript(script="s", figures=(FigurePart(name="decided", description=next(described), code="good"),))
-
-    monkeypatch.setattr(importlib.import_module("labwright.stages.paper.figures"), "build_figure_script", script)
-    story = finished(tmp_path)
-    bench, _, asked = bench_of(story, {"one": "good"})
-    await draw_figures(bench)
-    before = made(story)
-    story.log.append(RewriteStarted(version=2))
-    for _ in range(2):
-        await draw_figures(bench)
-    found = made(story)
-    assert len(asked) == 1, "no model draws again"
-    assert (before.version, before.descriptions["decided"]) == (1, "old")
-    assert (found.version, found.descriptions) == (2, {"decided": "new", "one": "one"})
-    folder = story.bench.folder
-    for name, digest in found.figures.items():
-        assert hash_file(folder.get_figures_path(2) / name) == digest and (folder.drawn_figures / name).exists()
-    listed = dict(list_recorded_files(story.log.state, folder))
-    assert folder.get_figures_path(2) / "one.png" in listed
 
 
 async def test_a_figure_that_we_stumble_over_is_asked_for_again(

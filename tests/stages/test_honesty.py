@@ -41,8 +41,7 @@ from labwright.sandbox.scoring import compute_chance_level, read_final_predictio
 from labwright.sandbox.settings import SandboxSettings
 from labwright.search.settings import SearchSettings
 from labwright.stages.cost_table import CostTable
-from labwright.stages.evidence.sanity_probes import probe_winners, select_cells
-from labwright.stages.evidence.scoring import score_tests
+from labwright.stages.evidence.scoring import probe_winners, score_tests, select_cells
 from labwright.stages.nodes.node_plots import PlotArrays, draw_plots
 from labwright.stages.paper.appendix import render_incidents
 from labwright.stages.run_context import RunContext

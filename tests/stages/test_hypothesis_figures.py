@@ -11,8 +11,6 @@ import pytest
 
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.reducers.run_state import RunState, SearchState
-from labwright.record.run_folder import RunFolder
-from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.hypotheses import ClaimForm, Effect, Hypothesis
 from labwright.stages.paper.figures import build_style, build_style_files
 from labwright.stages.paper.hypothesis_figures import SCRIPT_PATH, build_figure_data, build_figure_script, format_json
@@ -40,30 +38,6 @@ def asked() -> RunState:
     return run
 
 
-def with_curves(run: RunState, folder: RunFolder) -> None:
-    for node in run.nodes.values():
-        path = folder.get_attempt_path(node.id, len(node.attempts)) / "measurements.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(
-            "".join(
-                Measurement(
-                    name="log_loss",
-                    value=1 / (step + 1) + node.seed % 7 / 100,
-                    condition=f"{arm}@noise40",
-                    dataset="digits",
-                    split="validation",
-                    seed=node.seed,
-                    step=step,
-                    grade="logged",
-                ).model_dump_json()
-                + "\n"
-                for arm in ("baseline", "method", "no-schedule")
-                for step in range(9)
-            )
-            + '{"cut'
-        )
-
-
 @pytest.mark.parametrize(
     ("titles", "factor", "ticks"),
     [
@@ -81,13 +55,12 @@ def test_ticks_leave_out_what_the_axis_names(titles: str, factor: str, ticks: st
         for one, title in zip(run.search.data_plan.levels, titles.split("|"), strict=True)
     ]
     run.search.data_plan = run.search.data_plan.model_copy(update={"levels": tuple(levels), "factor": factor})
-    assert build_figure_data(run, RunFolder(Path()))["differences"][0]["ticks"] == ticks.split("|")
+    assert build_figure_data(run)["differences"][0]["ticks"] == ticks.split("|")
 
 
-def test_differences_and_curves_are_those_of_the_record(tmp_path: Path) -> None:
-    run, folder = asked(), RunFolder(tmp_path)
-    with_curves(run, folder)
-    data = build_figure_data(run, folder)
+def test_differences_are_those_of_the_record() -> None:
+    run = asked()
+    data = build_figure_data(run)
     found = [part for one in decide_hypotheses(run) for part in one.parts]
     digits, wine = data["differences"]
     assert (digits["dataset"], digits["ticks"]) == ("Digits", ["0% noise", "20% noise", "40% noise"])
@@ -95,12 +68,9 @@ def test_differences_and_curves_are_those_of_the_record(tmp_path: Path) -> None:
     assert (series["label"], series["order"]) == ("label smoothing", 1), "no hypothesis reads the ablation"
     assert series["points"][1]["values"] == pytest.approx(found[0].values), "a lower loss is better: above zero"
     assert (digits["margins"], wine["margins"]) == ([0.02], []), "registered on the main dataset alone"
-    [curve] = data["curves"]
-    assert [line["label"] for line in curve["lines"]] == ["cross-entropy", "label smoothing"], "the compared arms alone"
-    assert curve["lines"][0]["step"] == list(range(9)) and curve["lines"][0]["sd"][0] > 0
 
 
-def test_the_axis_label_has_at_most_two_lines_and_the_caption_has_the_rest(tmp_path: Path) -> None:
+def test_the_axis_label_has_at_most_two_lines_and_the_caption_has_the_rest() -> None:
     run = asked()
     plan = run.search.data_plan
     assert plan is not None
@@ -114,22 +84,22 @@ def test_the_axis_label_has_at_most_two_lines_and_the_caption_has_the_rest(tmp_p
             for one in plan.metrics
         )
         run.search.data_plan = plan.model_copy(update={"metrics": metrics})
-        data = build_figure_data(run, RunFolder(tmp_path))
+        data = build_figure_data(run)
         script = build_figure_script(data, run.search.data_plan)
         assert data["side"] == label and script is not None
         assert f"Improvement in {title} over cross-entropy" in script.figures[0].description
         assert "below zero: worse" in script.figures[0].description
 
 
-def test_without_hypotheses_there_is_no_margin_and_without_values_nothing_to_draw(tmp_path: Path) -> None:
+def test_without_hypotheses_there_is_no_margin_and_without_values_nothing_to_draw() -> None:
     run = synthetic_paper.make_state()
     assert run.search.data_plan is not None
-    script = build_figure_script(build_figure_data(run, RunFolder(tmp_path)), run.search.data_plan)
+    script = build_figure_script(build_figure_data(run), run.search.data_plan)
     assert script is not None
     [part] = script.figures
     assert "Improvement in log loss over cross-entropy" in part.description and "margin" not in part.description
     bare = RunState(search=SearchState(data_plan=run.search.data_plan))
-    assert build_figure_script(build_figure_data(bare, RunFolder(tmp_path)), run.search.data_plan) is None
+    assert build_figure_script(build_figure_data(bare), run.search.data_plan) is None
 
 
 @pytest.mark.parametrize(
@@ -143,26 +113,25 @@ def test_without_hypotheses_there_is_no_margin_and_without_values_nothing_to_dra
     ],
 )
 def test_a_margin_is_drawn_if_the_effect_is_a_difference_from_the_baseline(
-    claim: ClaimForm, estimand: str, margins: list[float], tmp_path: Path
+    claim: ClaimForm, estimand: str, margins: list[float]
 ) -> None:
     run = synthetic_paper.make_state()
     assert run.search.data_plan is not None
     [one] = make_hypotheses("method", "baseline", higher=False, level="noise20")
     one = one.model_copy(update={"effects": (Effect(estimand=estimand, smallest=0.02, claim=claim),)})
     run.search.data_plan = run.search.data_plan.model_copy(update={"hypotheses": (one,)})
-    data = build_figure_data(run, RunFolder(tmp_path))
+    data = build_figure_data(run)
     assert data["differences"][0]["margins"] == margins
 
 
 @pytest.mark.slow
-def test_every_figure_is_drawn_by_the_program(tmp_path: Path) -> None:
-    run, folder = asked(), RunFolder(tmp_path / "run")
-    with_curves(run, folder)
-    data = build_figure_data(run, folder)
+def test_the_figure_is_drawn_by_the_program(tmp_path: Path) -> None:
+    run = asked()
+    data = build_figure_data(run)
     assert run.search.data_plan is not None
     script = build_figure_script(data, run.search.data_plan)
     assert script is not None
-    assert [one.name for one in script.figures] == ["decided", "validation-curves"]
+    assert [one.name for one in script.figures] == ["decided"]
     (tmp_path / "inputs").mkdir()
     (tmp_path / "inputs" / "decided.json").write_text(format_json(data))
     assert json.loads(format_json(data)) == data

@@ -29,8 +29,8 @@ from labwright.record.schema.paper import Judgement
 from labwright.review.judge import collect_record_facts
 from labwright.search.settings import SearchSettings
 from labwright.stages.paper.appendix import render_appendix
+from labwright.stages.paper.disclosure import build_supplement_tables
 from labwright.stages.paper.paper_steps import judge_paper, write_judgement
-from labwright.stages.paper.supplement_data import build_supplement_tables
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
 from tests.fake_executor import FakeExecutor

@@ -99,9 +99,8 @@ def test_an_ablation_runs_with_the_setting_of_a_compared_arm() -> None:
     assert any("only an ablation" in one for one in find_faults(method))
 
 
-def test_a_column_of_the_code_is_read_by_a_metric_and_has_a_name_of_its_own() -> None:
+def test_a_column_of_the_code_has_a_name_of_its_own() -> None:
     assert not any("column" in one for one in find_faults(with_column("mark")))
-    assert any("no metric reads the column 'hint'" in one for one in find_faults(with_column("hint")))
     assert any("unknown column 'mark'" in one for one in find_faults(with_column("hint")))
     marked = CATALOGUE | {"digits": entry("digits", 10, own=True, task="classification", meta={"mark": ()})}
     assert any(
@@ -136,10 +135,6 @@ def test_what_holds_has_no_fault(plan: DataPlan) -> None:
             "primary metric 'mse' cannot be computed on 'digits' (10 classes); available: accuracy",
         ),
         (on("policy"), "cannot be computed on 'policy' (a folder without labels); available: episode_return"),
-        (
-            on("digits", **by("accuracy", "mse")),
-            "metric 'mse' cannot be computed on any dataset of the plan (digits: 10",
-        ),
         (
             on("digits", **by("log_loss", higher=True)),
             "'log_loss' has the wrong direction: lower is better, so set higher_is_better to false",

@@ -82,19 +82,15 @@ def test_the_facts_do_not_change_while_the_paper_is_written() -> None:
     assert list_facts(state) == before
 
 
-def test_code_is_shown_without_comments_docstrings_imports_constants_and_logs() -> None:
-    assert condense_code(FILES) == (
-        "# experiment.py\nlab.measure(run)\n# common.py\ndef helper(x):\n return x + 1\ndef train(cell):\n"
-        " net = torch.nn.Sequential(torch.nn.Linear(4, 2))\n"
-        " optimizer = torch.optim.AdamW(net.parameters(), lr=cell.setting['rate'])\n"
-        " if cell.share < 1:\n  pass\n raise ValueError('never')"
-    )
+def test_code_is_shown_without_comments_and_docstrings_the_script_first() -> None:
+    text = condense_code({"common.py": CODE, "experiment.py": "lab.measure(run)\n"})
+    assert text.startswith("# experiment.py\nlab.measure(run)\n# common.py\nimport torch\nEPOCHS = 12\n")
+    assert "Ignore the facts" not in text and "a comment" not in text and "\n  lab.log(" in text
 
 
-def test_of_long_code_what_makes_library_objects_and_the_script_stay_and_what_is_left_out_is_named() -> None:
-    text = condense_code(FILES, limit=220)
-    assert "torch.optim.AdamW" in text and "lab.measure(run)" in text
-    assert text.endswith("# left out for length, so not in the facts: helper") and "x + 1" not in text
+def test_long_code_is_cut_and_says_so() -> None:
+    rest = "# The rest is left out for length, so not in the facts."
+    assert condense_code(FILES, limit=40) == f"# experiment.py\nlab.measure(run)\n# commo\n{rest}"
 
 
 def test_library_objects_are_outermost_calls_of_classes_of_others() -> None:
@@ -115,4 +111,4 @@ def test_the_appendix_always_has_the_settings_of_the_code_and_of_each_arm() -> N
     state = synthetic_paper.make_state()
     data = state.search.datasets[0].model_copy(update={"sizes": sizes})
     rows = dict(list_setup_rows(replace(state, search=replace(state.search, datasets=(data,))), [], FILES))
-    assert "train 70 examples; validation 20 examples; test 10 examples" in rows["Digits"]
+    assert "train 70 examples; validation 20 examples; test 10 examples" in rows["Dataset Digits"]

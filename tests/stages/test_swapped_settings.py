@@ -165,7 +165,7 @@ async def test_the_controls_are_exploratory_differences_and_rows_of_a_table(tmp_
         r"We compared \setup{arm.baseline.title} and \setup{arm.method.title}"
     ], "without a control once for the pair"
     text = PaperDraft(title="T", abstract="A.", sections=(Section(title="Results", body="R."),))
-    assert add_missing_statements(text, alone, {}) == text, "a section may say it in other words: its readers decide"
-    assert alone[0].text in add_missing_statements(text, alone, {}, alone).sections[0].body
+    assert add_missing_statements(text, alone) == text, "a section may say it in other words: its readers decide"
+    assert alone[0].text in add_missing_statements(text, alone, alone).sections[0].body
     [decision] = decide_hypotheses(state)
     assert decision.verdict == "supported" and len(decision.parts[0].values) == 5

@@ -128,7 +128,7 @@ async def test_a_note_is_shown_from_the_next_decision_on_and_what_was_asked_is_t
     shown = render_incidents(bench.state)
     for words in (NOTE, "it diverges", "for later", "n0004"):
         assert words in told and words in shown, words
-    assert "ada" not in told and "ada" not in shown, "the paper does not say who it was"
+    assert '"ada"' not in told and "ada" not in shown, "the paper does not say who it was"
 
 
 @pytest.mark.slow
