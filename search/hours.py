@@ -32,7 +32,7 @@ from labwright.search.design_forecast import (
     list_seed_cells,
     read_cell_times,
 )
-from labwright.search.policy import MAX_LATE_DEBUGS
+from labwright.search.policy import MAX_LATE_DEBUGS, stage_end_reason
 from labwright.search.replication import (
     compute_wanted_seeds,
     count_fresh_seeds,
@@ -44,6 +44,7 @@ from labwright.search.replication import (
     list_ablation_seeds,
     list_confirming_seeds,
     list_further_replicates,
+    list_late_cells,
 )
 from labwright.search.settings import SearchSettings
 from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
@@ -142,6 +143,8 @@ class Hours:
     total: float
     seed_seconds: float
     """Time of one fresh seed."""
+    next_seconds: float
+    """Time of a seed of the next look: less if only what an undecided claim reads is measured."""
     seeds: int
     """Planned fresh seeds."""
     remaining_seeds: int
@@ -156,14 +159,16 @@ class Hours:
     @property
     def set_aside(self) -> float:
         """What is still needed for what decides the study."""
-        return self.remaining_seeds * self.seed_seconds + self.scoring + self.write_up
+        return self.remaining_seeds * self.next_seconds + self.scoring + self.write_up
 
-    def count_affordable_seeds(self, left: float, *, spent: float = 0.0) -> float:
-        """Return the number of further fresh seeds for which there is time, if `spent` slot-seconds went to such."""
-        if not self.seed_seconds:
+    def count_affordable_seeds(self, left: float, *, spent: float = 0.0, other: float = inf) -> float:
+        """Return the number of further fresh seeds for which there is time, if `spent` slot-seconds went to such and
+        `other` ones are needed for all other work: those of the share of the confirmation, or all that are left."""
+        if not self.next_seconds:
             return inf
-        room = min(left - self.scoring - self.write_up, CONFIRMATION_SHARE * self.total - spent)
-        return max(0, int(room / self.seed_seconds)) if room < inf else inf
+        free = left - self.scoring - self.write_up
+        room = min(free, max(CONFIRMATION_SHARE * self.total - spent, free - other))
+        return max(0, int(room / self.next_seconds)) if room < inf else inf
 
 
 def plan_hours(
@@ -176,7 +181,7 @@ def plan_hours(
     seconds = compute_seed_seconds(view, swapped=swapped)
     if seconds is None:
         return None
-    total = run_seconds * settings.num_workers
+    total, times, late = run_seconds * settings.num_workers, _read_times(view), list_late_cells(view)
     most = CONFIRMATION_SHARE * total / seconds if seconds and total < inf else inf
     if view.lock is not None:
         wanted, remaining = max(view.lock.n, len(list_confirming_seeds(view))), count_remaining_seeds(view)
@@ -187,6 +192,7 @@ def plan_hours(
     return Hours(
         total=total,
         seed_seconds=seconds,
+        next_seconds=times.estimate(late) if times is not None and late else seconds,
         seeds=wanted,
         remaining_seeds=remaining,
         scoring=min(PROBE_PROGRAMS * seconds, PROBE_SHARE * total),
@@ -204,17 +210,35 @@ def count_affordable_seeds(
     swapped: bool = True,
 ) -> float:
     """Return the number of fresh seeds beyond the first `read` ones that ran, are running, or for which the run has
-    time; `swapped` as in `plan_hours`."""
+    time; `swapped` as in `plan_hours`. The state may have a look that is not finished."""
     view = build_snapshot(
         state, state.search.stage or STAGES[-1], VisibleDecisions(through=state.last_decision), settings=settings
     )
+    view = replace(view, looks=tuple(state.search.looks))
     hours = plan_hours(view, settings, run_seconds=run_seconds, swapped=swapped)
     if hours is None:
         return inf
     fresh = list_fresh_replicates(view)
     spent = sum(attempt.seconds for node in fresh for attempt in node.attempts)
-    more = hours.count_affordable_seeds(seconds_left * settings.num_workers, spent=spent)
+    other = sum_other_work(view, settings, requested=bool(state.read_setting("paper.missing_ablations")))
+    more = hours.count_affordable_seeds(seconds_left * settings.num_workers, spent=spent, other=other)
     return more + max(0, sum(one.status == "good" or not one.is_finished for one in fresh) - read)
+
+
+def sum_other_work(view: StageSnapshot, settings: SearchSettings, *, requested: bool) -> float:
+    """Return the slot-seconds of all experiments that remain besides fresh seeds: ablations with their replicates, and
+    what a reviewer may request, as in `explain_no_further_seeds`. Unlimited before the ablations are planned."""
+    if view.lock is None or view.stage != "ablation":
+        return inf
+    if not (ended := stage_end_reason(view, settings) is not None) and view.ablation_plan_status != "done":
+        return inf
+    due = 0 if ended else max(0, len(view.agenda_items) - view.count_turns("ablate"))
+    due += len(view.unfinished_search_nodes) + len(view.list_debuggable(settings))
+    one = ExpandTree(stage="ablation", kind="ablate", parent=view.root.id if view.root else None, seed=0)
+    needed = due * estimate_seconds(one, view) * (1 + len(list_ablation_seeds(view.lock, settings)))
+    if requested:
+        needed += settings.num_workers * estimate_requests(view, settings, 1) / MAX_REQUESTS_SHARE
+    return needed + sum_due_replicates(view, settings)
 
 
 def count_remaining_seeds(view: StageSnapshot) -> int:

@@ -58,6 +58,7 @@ from labwright.sandbox.cell_scheduler import summarize_failures
 from labwright.sandbox.job import ArtifactFile, CellResult, CellTask, Job, JobOutcome, combine_needs
 from labwright.sandbox.results import write_job_output
 from labwright.sandbox.workspace import CELLS_FOLDER, remove_rescued
+from labwright.search.replication import is_late_seed, restrict_to_undecided
 from labwright.search.stage_snapshot import StageSnapshot
 from labwright.stages.measuring import ProgressWatch, keep_in_place, measure_job
 from labwright.stages.prompt_inputs import find_required_measurements
@@ -85,7 +86,8 @@ def required_cells(
     """Return the cells that a node must measure, by priority: on each dataset all arms at one level, then at the next.
 
     A replicate measures the cells of its parent: one that serves to plan the number of seeds only those that
-    confirmatory hypotheses read, one with a fresh seed also those on other datasets of the plan; an ablation, or a fix
+    confirmatory hypotheses read, one with a fresh seed also those on other datasets of the plan (one that a look added
+    to the planned seeds only those that an undecided hypothesis reads); an ablation, or a fix
     of one, only its own arms, with the setting of the method or of the arm that it names; a node that tries settings
     measures those of each trial. Arms whose results these read are added.
     """
@@ -119,7 +121,10 @@ def required_cells(
         if plan.has_cell(dataset, arm, level)
     )
     known = {cell.place_name for cell in measured}
-    return (*measured, *(cell for cell in wanted if cell.place_name not in known))
+    cells = (*measured, *(cell for cell in wanted if cell.place_name not in known))
+    if _is_confirming(node, view) and is_late_seed(view, node.seed):
+        return tuple(_select_registered(cells, restrict_to_undecided(plan, view.looks), reads))
+    return cells
 
 
 def _select_registered(cells: Sequence[Cell], plan: DataPlan, reads: Mapping[str, str]) -> list[Cell]:
@@ -505,7 +510,7 @@ def _list_controls_of_tuning(node: Node, view: StageSnapshot, state: RunState) -
 
     They run last, so that lack of time affects no verdict.
     """
-    if not _is_confirming(node, view) or view.lock is None or not view.lock.swapped:
+    if not _is_confirming(node, view) or view.lock is None or not view.lock.swapped or is_late_seed(view, node.seed):
         return ()
     assert state.search.data_plan is not None
     swapped = list_swapped_cells(state.search.data_plan, trials=view.lock.trials, seed=node.seed)
