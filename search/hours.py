@@ -13,6 +13,7 @@ less than a few of a tuned one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +25,7 @@ from labwright.record.estimands import list_main_arms
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import ABLATION_PLAN_TASK, ExpandTree, SearchAction, VisibleDecisions
 from labwright.record.schema.nodes import STAGES, Node, NodeKind, StageName
-from labwright.record.tuning_results import list_trial_cells
+from labwright.record.tuning_results import list_settings, list_trial_cells
 from labwright.search.design_forecast import (
     CONFIRMATION_SHARE,
     CellTimes,
@@ -328,8 +329,8 @@ def explain_no_exploration(
     """Return why an exploratory node may not start in addition to those in progress, or None. Nothing is set aside as
     long as no node works; with `released`, no fresh seeds.
 
-    The first trials of an arm start if those of every arm fit next to `MIN_REPLICATES` seeds, without controls. No more
-    is set aside while no arm is better than a constant prediction.
+    Trials of an arm start if the other arms can have as many; the first ones, if they fit next to `MIN_REPLICATES`
+    seeds, without controls. No more is set aside while no arm is better than a constant prediction.
     """
     waiting = _list_untried_arms(action, view)
     hours = plan_hours(view, settings, run_seconds=run_seconds, swapped=not (waiting or view.is_floored))
@@ -342,7 +343,8 @@ def explain_no_exploration(
     needed = sum_due_replicates(view, settings) + sum(
         estimate_seconds(one, view) * (1 + (seeds if one.stage == "ablation" else 0)) for one in (action, *running)
     )
-    needed += max(0, len(waiting) - 1) * estimate_seconds(action, view)
+    if action.stage == "tuning" and len({one.arm for one in action.trials}) == 1:
+        needed += estimate_seconds(action, view) / len(action.trials) * _count_trials_behind(action, view, waiting)
     left = seconds_left * settings.num_workers
     kept = estimate_first_ablation(view, settings, hours)
     if needed + hours.set_aside + kept <= left:
@@ -360,6 +362,19 @@ def _list_untried_arms(action: ExpandTree, view: StageSnapshot) -> list[str]:
     if action.kind != "trial" or action.stage != "tuning" or tried.intersection(one.arm for one in action.trials):
         return []
     return [arm for arm in view.plan.tuned_arms if arm not in tried]
+
+
+def _count_trials_behind(action: ExpandTree, view: StageSnapshot, waiting: Sequence[str]) -> int:
+    """Return how many trials the other arms need to have as many as the arm that an action tries, as far as their
+    spaces have so many settings; only those of `waiting` if an arm's budget is in seconds."""
+    made = {*view.decided_trials, *((one.arm, one.number) for one in action.trials)}
+    counts = Counter(arm for arm, number in made if number)
+    found = 0
+    for arm in view.plan.tuned_arms if view.plan.tuning.currency == "trials" else waiting:
+        every = list_settings(view.find_space(arm))
+        most = counts[action.trials[0].arm] if every is None else min(counts[action.trials[0].arm], len(every) - 1)
+        found += max(0, most - counts[arm])
+    return found
 
 
 def explain_no_further_seeds(

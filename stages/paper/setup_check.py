@@ -340,6 +340,11 @@ def _list_seed_facts(state: RunState, claims: Sequence[Claim], source: Mapping[s
             one.kind == "replicate" and one.status == "good" and one.seed in waiting for one in state.nodes.values()
         )
         ended += f" {unread} more fresh seeds were run, which no look read: they decide nothing." if unread else ""
+        if lock is not None and last.undecided is not None and last.seeds and last.seeds[-1] > lock.seeds[-1]:
+            early += (
+                f" Seeds beyond the {lock.n} planned ones measured only the arms and levels that a claim then undecided "
+                "reads; a decided claim is not tested again."
+            )
         yield f"Looks taken, each a test of the hypotheses on test data: after {taken} seeds.{ended}{early}"
     seeds = _count_seeds(plan, claims)
     yield f"Reported values are means over seeds, without the seed that the search looked at: {seeds}."
