@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labwright.record.claims.hypothesis_tests import close_look, decide_after_look, decide_hypotheses
-from labwright.record.estimands import list_registered_cells, list_swapped_cells
+from labwright.record.estimands import list_swapped_cells
 from labwright.record.event_log import Recorder
 from labwright.record.events.search_events import (
     AttemptExecuted,
@@ -44,7 +44,7 @@ from labwright.record.schema.hypotheses import ClaimForm, Effect, Hypothesis, Hy
 from labwright.record.schema.nodes import Attempt, Cell, CellOutcomeLine, CellRun, Failure, Node, format_node_id
 from labwright.record.tuning_results import list_trial_cells
 from labwright.search.hours import TimeLimits
-from labwright.search.replication import FRESH_SEED_OFFSET, is_late_seed, list_look_replicates, restrict_to_undecided
+from labwright.search.replication import FRESH_SEED_OFFSET, is_late_seed, list_look_replicates, list_undecided_cells
 from labwright.search.scheduler import ReleaseSlot
 from labwright.search.settings import STAGE_TIME_SHARE, SearchSettings, StageLimits
 from labwright.search.stage_snapshot import build_snapshot
@@ -290,7 +290,7 @@ class StudyWorld(SearchWorld):
         if action.seed not in self.fresh_cells:  # as `stages.nodes.node_cells.required_cells`, when it is decided on
             state = self.log.state
             view = build_snapshot(state, "ablation", VisibleDecisions(through=state.last_decision))
-            read = {cell.arm for cell in list_registered_cells(restrict_to_undecided(self.plan, view.looks))}
+            read = {cell.arm for cell in list_undecided_cells(self.plan, view.looks)}
             late = is_late_seed(view, action.seed)
             swapped = () if late else list_swapped_cells(self.plan, trials=trials, seed=action.seed)
             self.fresh_cells[action.seed] = [*(cell for cell in own if not late or cell.arm in read), *swapped]
@@ -408,8 +408,8 @@ class StudyWorld(SearchWorld):
             look=look, seeds=tuple(node.seed for node in nodes), resampled=(self.study.spread_of_examples,)
         )
         taken = close_look(state, taken, decide_after_look(state, taken, self.settings.family))
-        limit = None if taken.conclusive else self.explain_sampling_end(taken)
-        self.log.append(taken.model_copy(update={"ends": taken.ends or limit or ""}))
+        ends = "every claim is decided" if taken.conclusive else self.explain_sampling_end(taken) or ""
+        self.log.append(taken.model_copy(update={"ends": ends}))
 
 
 def drive(study: Study, *, is_biased: bool) -> Outcome:

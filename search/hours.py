@@ -110,11 +110,8 @@ def estimate_seconds(action: ExpandTree, view: StageSnapshot) -> float:
         if action.kind == "trial":
             cells = sum(len(list_trial_cells(view.plan, one.arm, seed=0)) * one.share for one in action.trials)
             return last.whole_seconds * cells / max(1, len(last.cells))
-        if action.kind == "ablate" and last.cells:  # only its own arm runs
-            seconds, arms = last.whole_seconds, {line.cell.arm for line in last.cells}
-            if (times := _read_times(view)) is not None:
-                seconds, arms = times.estimate(list_main_cells(view.plan)), list_main_arms(view.plan)
-            return seconds / len(arms)
+        if action.kind == "ablate" and (times := _read_times(view)) is not None:  # only its own arm runs
+            return times.estimate(list_main_cells(view.plan)) / len(list_main_arms(view.plan))
         return last.whole_seconds
     ran = [node.attempts[-1].whole_seconds for node in view.good_nodes]
     return median(ran) if ran else view.plan.expected_seconds
@@ -143,9 +140,7 @@ class Hours:
 
     total: float
     seed_seconds: float
-    """Time of one fresh seed."""
-    next_seconds: float
-    """Time of a seed of the next look: less if only what an undecided claim reads is measured."""
+    """Time of one fresh seed of the next look, which may measure only what an undecided claim reads."""
     seeds: int
     """Planned fresh seeds."""
     remaining_seeds: int
@@ -160,16 +155,16 @@ class Hours:
     @property
     def set_aside(self) -> float:
         """What is still needed for what decides the study."""
-        return self.remaining_seeds * self.next_seconds + self.scoring + self.write_up
+        return self.remaining_seeds * self.seed_seconds + self.scoring + self.write_up
 
     def count_affordable_seeds(self, left: float, *, spent: float = 0.0, other: float = inf) -> float:
         """Return the number of further fresh seeds for which there is time, if `spent` slot-seconds went to such and
         `other` ones are needed for all other work: those of the share of the confirmation, or all that are left."""
-        if not self.next_seconds:
+        if not self.seed_seconds:
             return inf
         free = left - self.scoring - self.write_up
         room = min(free, max(CONFIRMATION_SHARE * self.total - spent, free - other))
-        return max(0, int(room / self.next_seconds)) if room < inf else inf
+        return max(0, int(room / self.seed_seconds)) if room < inf else inf
 
 
 def plan_hours(
@@ -192,8 +187,7 @@ def plan_hours(
         wanted = remaining = int(min(wanted, most))
     return Hours(
         total=total,
-        seed_seconds=seconds,
-        next_seconds=times.estimate(late) if times is not None and late else seconds,
+        seed_seconds=times.estimate(late) if times is not None and late else seconds,
         seeds=wanted,
         remaining_seeds=remaining,
         scoring=min(PROBE_PROGRAMS * seconds, PROBE_SHARE * total),
@@ -228,18 +222,14 @@ def count_affordable_seeds(
 
 def sum_other_work(view: StageSnapshot, settings: SearchSettings, *, requested: bool) -> float:
     """Return the slot-seconds of all experiments that remain besides fresh seeds: ablations with their replicates, and
-    what a reviewer may request, as in `explain_no_further_seeds`. Unlimited before the ablations are planned."""
-    if view.lock is None or view.stage != "ablation":
-        return inf
-    if not (ended := stage_end_reason(view, settings) is not None) and view.ablation_plan_status != "done":
+    what a reviewer may request (in half of the time that is left). Unlimited before the ablations are planned."""
+    ended = view.stage == "ablation" and stage_end_reason(view, settings) is not None
+    if view.stage != "ablation" or not (ended or view.ablation_plan_status == "done"):
         return inf
     due = 0 if ended else max(0, len(view.agenda_items) - view.count_turns("ablate"))
     due += len(view.unfinished_search_nodes) + len(view.list_debuggable(settings))
-    one = ExpandTree(stage="ablation", kind="ablate", parent=view.root.id if view.root else None, seed=0)
-    needed = due * estimate_seconds(one, view) * (1 + len(list_ablation_seeds(view.lock, settings)))
-    if requested:
-        needed += settings.num_workers * estimate_requests(view, settings, 1) / MAX_REQUESTS_SHARE
-    return needed + sum_due_replicates(view, settings)
+    own, requests = (estimate_requests(view, settings, count) for count in (due, int(requested)))
+    return settings.num_workers * (own + requests / MAX_REQUESTS_SHARE) + sum_due_replicates(view, settings)
 
 
 def count_remaining_seeds(view: StageSnapshot) -> int:
@@ -369,12 +359,10 @@ def _count_trials_behind(action: ExpandTree, view: StageSnapshot, waiting: Seque
     spaces have so many settings; only those of `waiting` if an arm's budget is in seconds."""
     made = {*view.decided_trials, *((one.arm, one.number) for one in action.trials)}
     counts = Counter(arm for arm, number in made if number)
-    found = 0
-    for arm in view.plan.tuned_arms if view.plan.tuning.currency == "trials" else waiting:
-        every = list_settings(view.find_space(arm))
-        most = counts[action.trials[0].arm] if every is None else min(counts[action.trials[0].arm], len(every) - 1)
-        found += max(0, most - counts[arm])
-    return found
+    arms, most = view.plan.tuned_arms, counts[action.trials[0].arm]
+    sizes = {arm: len(list_settings(view.find_space(arm)) or ()) - 1 for arm in arms}
+    behind = {arm: (most if sizes[arm] < 0 else min(most, sizes[arm])) - counts[arm] for arm in arms}
+    return sum(max(0, behind[arm]) for arm in (arms if view.plan.tuning.currency == "trials" else waiting))
 
 
 def explain_no_further_seeds(
@@ -386,10 +374,8 @@ def explain_no_further_seeds(
     if hours is None or not rounds:
         return None
     seconds = [estimate_seconds(one, view) for one in rounds]
-    needed = max(*seconds, (sum(seconds) + sum_due_replicates(view, settings)) / settings.num_workers)
-    kept = hours.set_aside / settings.num_workers
-    if requested:
-        kept += estimate_requests(view, settings, 1) / MAX_REQUESTS_SHARE
+    needed = max(*seconds, sum(seconds) / settings.num_workers)
+    kept = (hours.set_aside + sum_other_work(view, settings, requested=requested)) / settings.num_workers
     if needed + kept <= seconds_left:
         return None
     return (
@@ -420,7 +406,8 @@ def estimate_first_ablation(view: StageSnapshot, settings: SearchSettings, hours
     replicates = settings.count_seeds("ablation")
     runs = 1 + (max(replicates, MIN_REPLICATES) if replicates else 0)
     share = SURPRISE_SHARE * hours.total
-    return min(share, runs * hours.seed_seconds / len(list_main_arms(view.plan))) if share < inf else 0.0
+    whole = compute_seed_seconds(view) or 0.0
+    return min(share, runs * whole / len(list_main_arms(view.plan))) if share < inf else 0.0
 
 
 def sum_due_replicates(view: StageSnapshot, settings: SearchSettings) -> float:

@@ -286,16 +286,16 @@ def plan_looks(n: int, most: int) -> tuple[int, ...]:
 
 
 def explain_sampling_end(
-    lock: ConfirmationLocked, look: int, settings: SearchSettings, *, affordable: float
+    lock: ConfirmationLocked, look: int, settings: SearchSettings, *, count_affordable: Callable[[], float]
 ) -> str | None:
-    """Return the reason why no look follows the one at index `look`, whatever it shows, or None. `affordable`: seeds
-    that the time set aside for confirmation allows beyond those of this look."""
+    """Return the reason why no look follows the one at index `look`, whatever it shows, or None. `count_affordable`
+    counts the seeds for which confirmation has time beyond those of this look."""
     if look + 1 >= len(lock.looks):
         return "the table of looks ends"
     following, more = lock.looks[look + 1], lock.looks[look + 1] - lock.looks[look]
     if following > (most := count_most_seeds(settings)):
         return f"the next look takes {following} seeds, and search.max_seeds is {most}"
-    if more > affordable:
+    if more > (affordable := count_affordable()):
         return f"the next look takes {more} more seeds, and there is time for {affordable:.0f}"
     return None
 
@@ -337,12 +337,11 @@ def list_look_seeds(view: StageSnapshot) -> Sequence[int]:
     return _list_fresh_seeds(view, view.lock.looks[len(view.looks) - ended])
 
 
-def restrict_to_undecided(plan: DataPlan, looks: Sequence[LookTaken]) -> DataPlan:
-    """Return the plan with only the hypotheses that the look after these tests; before the first look, all of them."""
+def list_undecided_cells(plan: DataPlan, looks: Sequence[LookTaken]) -> frozenset[CellRef]:
+    """Return the cells that the look after these reads: of claims that they left undecided; without looks, of all."""
     undecided = looks[-1].undecided if looks else None
-    if undecided is None:
-        return plan
-    return plan.model_copy(update={"hypotheses": tuple(one for one in plan.hypotheses if one.id in undecided)})
+    asked = tuple(one for one in plan.hypotheses if undecided is None or one.id in undecided)
+    return list_registered_cells(plan.model_copy(update={"hypotheses": asked}))
 
 
 def is_late_seed(view: StageSnapshot, seed: int) -> bool:
@@ -354,10 +353,9 @@ def is_late_seed(view: StageSnapshot, seed: int) -> bool:
 
 def list_late_cells(view: StageSnapshot) -> frozenset[CellRef]:
     """Return the cells of the seeds that the next look adds to the planned ones; empty if it adds none."""
-    sizes = view.lock.looks[len(view.looks) :] if view.lock is not None and view.looks else ()
-    if view.lock is None or not sizes or sizes[0] <= view.lock.n or view.looks[-1].undecided is None:
-        return frozenset()
-    return list_registered_cells(restrict_to_undecided(view.plan, view.looks))
+    sizes = view.lock.looks[len(view.looks) :] if view.lock is not None else ()
+    late = view.lock is not None and sizes and is_late_seed(view, _list_fresh_seeds(view, sizes[0])[-1])
+    return list_undecided_cells(view.plan, view.looks) if late else frozenset()
 
 
 def _list_fresh_seeds(view: StageSnapshot, n: int) -> range:
@@ -400,7 +398,7 @@ def find_due_look(view: StageSnapshot) -> RunTask | None:
     seeds = list_look_seeds(view)
     runs = [one for one in view.list_replicates(lock.winner) if one.seed in seeds]
     stopped = bool(view.run_limit_reason) or "replicate" in view.skipped_kinds
-    needed = list_registered_cells(restrict_to_undecided(view.plan, view.looks))
+    needed = list_undecided_cells(view.plan, view.looks)
     if any(not one.is_finished for one in runs) or not list_complete_replicates(needed, lock, runs):
         return None
     finished = {one.seed for one in runs if not _is_cut_short(one)}
@@ -409,9 +407,7 @@ def find_due_look(view: StageSnapshot) -> RunTask | None:
     return LOOK_TASKS[len(view.looks)]
 
 
-def list_complete_replicates(
-    needed: Iterable[CellRef], lock: ConfirmationLocked, replicates: Iterable[Node]
-) -> tuple[Node, ...]:
+def list_complete_replicates(needed: Iterable[CellRef], lock: ConfirmationLocked, runs: Iterable[Node]) -> list[Node]:
     """Return the fresh replicates with an outcome (a value, or divergence) in every one of these cells, in the order of
     their seeds."""
     places = {one._replace(selection_split="") for one in needed}
@@ -422,17 +418,16 @@ def list_complete_replicates(
         known = {CellRef(cell.dataset, cell.measured_arm, cell.level) for cell in ended}
         return node.status == "good" and not node.suspect and (not lines or known >= places)
 
-    complete = {one.seed: one for one in replicates if lock.is_fresh_seed(one.seed) and is_complete(one)}
-    return tuple(complete[seed] for seed in sorted(complete))
+    complete = {one.seed: one for one in runs if lock.is_fresh_seed(one.seed) and is_complete(one)}
+    return [complete[seed] for seed in sorted(complete)]
 
 
-def list_look_replicates(state: RunState, look: int) -> tuple[Node, ...]:
+def list_look_replicates(state: RunState, look: int) -> list[Node]:
     """Return the replicates that a look of the current lock reads: the first complete ones, at most as many as the look
     needs.
     """
     assert state.search.data_plan is not None and state.search.current_lock is not None
-    lock, plan = state.search.current_lock, restrict_to_undecided(state.search.data_plan, state.search.looks[:look])
-    needed = list_registered_cells(plan)
+    lock, needed = state.search.current_lock, list_undecided_cells(state.search.data_plan, state.search.looks[:look])
     replicates = (one for one in state.nodes.values() if one.kind == "replicate" and one.parent == lock.winner)
     return list_complete_replicates(needed, lock, replicates)[: lock.looks[look]]
 

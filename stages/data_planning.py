@@ -741,9 +741,8 @@ def _describe_task(entry: CatalogueEntry) -> str:
 
 def fit_design(context: RunContext) -> None:
     """Amend the plan once per run, so that everything before the lock fits into the time left by fresh seeds."""
-    expected = estimate_cell_times(context.plan).average
-    state, times = context.state, read_cell_times(context.state.nodes.values(), expected)
-    left = context.seconds_left()
+    state, left = context.state, context.seconds_left()
+    times = read_cell_times(state.nodes.values(), estimate_cell_times(context.plan).average)
     if (
         context.search.order == "ticket"
         or times is None

@@ -249,10 +249,8 @@ def _read_looks(state: RunState, nodes: Sequence[Node]) -> list[LookSample]:
 
     tested = (None, *(one.undecided for one in search.looks))
     return [
-        LookSample(
-            read_runs(one), {found.key: found for found in one.resampled}.get, weights[one.look], one.look, names
-        )
-        for one, names in zip(search.looks, tested, strict=False)
+        LookSample(read_runs(one), {found.key: found for found in one.resampled}.get, weights[one.look], one.look, ids)
+        for one, ids in zip(search.looks, tested, strict=False)
     ]
 
 
@@ -298,11 +296,10 @@ def decide_after_look(state: RunState, taken: LookTaken, family: int) -> tuple[H
 
 
 def close_look(state: RunState, taken: LookTaken, decisions: Sequence[HypothesisDecision]) -> LookTaken:
-    """Return a look with the claims of those it tested that it leaves undecided; if it leaves none, sampling ends."""
+    """Return a look with the claims that it leaves undecided of those that it tested."""
     tested = state.search.looks[taken.look - 1].undecided if taken.look else None
     undecided = tuple(name for name in list_undecided(decisions) if tested is None or name in tested)
-    ends = "" if undecided else "every claim is decided or precise enough"
-    return taken.model_copy(update={"undecided": undecided, "conclusive": not undecided, "ends": ends})
+    return taken.model_copy(update={"undecided": undecided, "conclusive": not undecided})
 
 
 def check_measured(decisions: Iterable[HypothesisDecision]) -> None:
@@ -412,15 +409,15 @@ def decide_from_looks(
     `ended` says that sampling ended before the last look of the table. A claim is decided from the looks that test it.
     """
     floored = find_floored(plan, scores, [run.values_by_split.get("validation", {}) for run in samples[-1].runs])
-    samples_of = {
-        one.id: [each for each in samples if each.tested is None or one.id in each.tested or not one.confirmatory]
-        for one in plan.hypotheses
-    }
+
+    def list_samples(one: Hypothesis) -> list[LookSample]:
+        return [each for each in samples if each.tested is None or one.id in each.tested or not one.confirmatory]
+
     measured = {
         one.id: [
             [
                 _estimate_effect(plan, one, effect, sample.runs, sample.find_resampled(format_effect_key(one, number)))
-                for sample in samples_of[one.id]
+                for sample in list_samples(one)
             ]
             for number, effect in enumerate(list_estimated_effects(one))
         ]
@@ -452,7 +449,7 @@ def decide_from_looks(
                 level=level,
                 family=max(1, len(chains)) if one.confirmatory else 1,
                 confirmed=confirmed and one.confirmatory,
-                look=(last := samples_of[one.id][-1]).look,
+                look=(last := list_samples(one)[-1]).look,
                 after=next(unsupported, ""),
                 floored=floored[one.id].reason if one.id in floored else "",
                 saturated=explain_saturation(plan, one, [run.values for run in last.runs]),
@@ -470,11 +467,6 @@ def list_undecided(decisions: Sequence[HypothesisDecision]) -> tuple[str, ...]:
     asked = [one for one in decisions if one.hypothesis.confirmatory and one.verdict == "open" and not one.floored]
     own = {one.hypothesis.id for one in asked if not (one.after or all(part.is_precise for part in one.parts))}
     return tuple(one.hypothesis.id for one in asked if one.hypothesis.id in own or one.after in own)
-
-
-def is_conclusive(decisions: Sequence[HypothesisDecision]) -> bool:
-    """Return whether sampling may end, since no claim needs further seeds."""
-    return not list_undecided(decisions)
 
 
 def compute_holm_levels(p_values: Sequence[float | None]) -> list[float]:
@@ -639,7 +631,7 @@ def compute_unit_values(
     quotient = split_quotient(effect.estimand) if has_ratio_of_means(hypothesis, effect) else None
     by_dataset = hypothesis.unit == "datasets" and bool(runs)
     quotients, found, means = list[tuple[float, float]](), list[tuple[int, float]](), list[float]()
-    left_out, diverged, ran, spared = list[str](), Counter[str](), 0, list[str]()
+    left_out, diverged, ran = list[str](), Counter[str](), 0
     for dataset in [use.name for use in plan.datasets] if by_dataset else [""]:
         compute = partial(compute_effect_value, plan, hypothesis, effect, dataset=dataset)
         before = len(found)
@@ -654,9 +646,8 @@ def compute_unit_values(
                 lost = those.arms
             except MissingCell as gap:
                 why = f" ({run.failure})" if run.failure else ""
-                is_spared = run.required is not None and gap.place._replace(selection_split="") not in run.required
-                missing = spared if is_spared else left_out  # a late seed measures only what an open claim reads
-                missing.append(f"{gap} was not measured by the node that decides{why}")
+                if run.required is None or gap.place._replace(selection_split="") in run.required:
+                    left_out.append(f"{gap} was not measured by the node that decides{why}")
                 continue
             diverged.update(lost)
             ran += 1
@@ -670,7 +661,7 @@ def compute_unit_values(
         () if hypothesis.unit == "datasets" else tuple(seed for seed, _ in found),
         {place.arm: diverged[place.arm] for place in cells} if ran else {},
         ran,
-        tuple(left_out if ran else (*left_out, *spared)),
+        tuple(left_out),
         tuple(quotients),
     )
 

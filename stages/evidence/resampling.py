@@ -25,7 +25,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from math import inf, isfinite, sqrt
+from math import isfinite, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
@@ -467,8 +467,8 @@ async def take_look(context: RunContext, look: int) -> None:
     decisions = decide_after_look(state, taken, context.search.family)
     check_measured(decisions)
     taken = close_look(state, taken, decisions)
-    limit = None if taken.conclusive else explain_end_of_sampling(context, taken)
-    context.recorder.append(taken.model_copy(update={"ends": taken.ends or limit or ""}))
+    ends = "every claim is decided or precise enough" if taken.conclusive else explain_end_of_sampling(context, taken)
+    context.recorder.append(taken.model_copy(update={"ends": ends or ""}))
     if context.search.order == "arrival":
         for node in list_unread_replicates(context.state):
             context.signals.kill_node(node.id)
@@ -478,17 +478,10 @@ def explain_end_of_sampling(context: RunContext, taken: LookTaken) -> str | None
     """Return the reason why no look follows this one although it left claims undecided, or None."""
     search, lock = context.state.search, context.state.search.current_lock
     assert lock is not None
-    explain = partial(explain_sampling_end, lock, taken.look, context.search)
-    if (reason := explain(affordable=inf)) is not None:
-        return reason
-    affordable = count_affordable_seeds(
-        replace(context.state, search=replace(search, looks=[*search.looks[: taken.look], taken])),
-        context.search,
-        run_seconds=context.run_seconds,
-        seconds_left=context.seconds_left(),
-        read=lock.looks[taken.look],
-    )
-    return explain(affordable=affordable)
+    after = replace(context.state, search=replace(search, looks=[*search.looks[: taken.look], taken]))
+    times = {"run_seconds": context.run_seconds, "seconds_left": context.seconds_left()}
+    count = partial(count_affordable_seeds, after, context.search, read=lock.looks[taken.look], **times)
+    return explain_sampling_end(lock, taken.look, context.search, count_affordable=count)
 
 
 def continue_sampling(context: RunContext) -> None:

@@ -175,10 +175,8 @@ class SearchWorld:
         state, lock = self.log.state, self.log.state.search.current_lock
         assert lock is not None
         after = replace(state, search=replace(state.search, looks=[*state.search.looks[: taken.look], taken]))
-        explain = partial(explain_sampling_end, lock, taken.look, self.settings)
-        return explain(affordable=math.inf) or explain(
-            affordable=self.count_affordable_seeds(lock.looks[taken.look], state=after)
-        )
+        count = partial(self.count_affordable_seeds, lock.looks[taken.look], state=after)
+        return explain_sampling_end(lock, taken.look, self.settings, count_affordable=count)
 
     def continue_sampling(self) -> None:
         """Let sampling go on in time that nothing else needs, as `stages.stage_runner` does."""
