@@ -374,8 +374,10 @@ def explain_no_further_seeds(
     if hours is None or not rounds:
         return None
     seconds = [estimate_seconds(one, view) for one in rounds]
-    needed = max(*seconds, sum(seconds) / settings.num_workers)
-    kept = (hours.set_aside + sum_other_work(view, settings, requested=requested)) / settings.num_workers
+    needed = max(*seconds, (sum(seconds) + sum_due_replicates(view, settings)) / settings.num_workers)
+    kept = hours.set_aside / settings.num_workers
+    if requested:
+        kept += estimate_requests(view, settings, 1) / MAX_REQUESTS_SHARE
     if needed + kept <= seconds_left:
         return None
     return (
