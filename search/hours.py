@@ -405,11 +405,10 @@ def estimate_first_ablation(view: StageSnapshot, settings: SearchSettings, hours
     tenth of the run: it is the control for the strongest surprise."""
     if view.stage == "ablation" or not settings.planned_ablations:
         return 0.0
-    replicates = settings.count_seeds("ablation")
+    replicates, share = settings.count_seeds("ablation"), SURPRISE_SHARE * hours.total
     runs = 1 + (max(replicates, MIN_REPLICATES) if replicates else 0)
-    share = SURPRISE_SHARE * hours.total
-    whole = compute_seed_seconds(view) or 0.0
-    return min(share, runs * whole / len(list_main_arms(view.plan))) if share < inf else 0.0
+    whole = runs * (compute_seed_seconds(view) or 0.0)
+    return min(share, whole / len(list_main_arms(view.plan))) if share < inf else 0.0
 
 
 def sum_due_replicates(view: StageSnapshot, settings: SearchSettings) -> float:
