@@ -62,7 +62,7 @@ from benchmarks.study_world import (
 )
 from labwright.record.claims.differences import estimate_mean
 from labwright.record.claims.estimates import MIN_REPLICATES, SIGNIFICANCE_LEVEL, compute_t_quantile, compute_upper_rate
-from labwright.record.claims.hypothesis_tests import LookSample, ReplicateValues, decide_from_looks, is_conclusive
+from labwright.record.claims.hypothesis_tests import LookSample, ReplicateValues, decide_from_looks, list_undecided
 from labwright.record.claims.planned_seeds import predict_seeds
 from labwright.record.schema.data_plan import DataPlan, ResampledInterval
 from labwright.record.schema.decisions import MAX_SINGLE_LOOK_SEEDS, build_look_weights
@@ -202,7 +202,7 @@ class StudyRun:
                 break
             self.read.append(seeds)
             found = self.decide_looks(weights)
-            if is_conclusive([found]) or is_end(look):
+            if not list_undecided([found]) or is_end(look):
                 break
         return Outcome(
             verdict=found.verdict if found else "open",

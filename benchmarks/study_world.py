@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from labwright.record.claims.hypothesis_tests import decide_after_look, decide_hypotheses, is_conclusive
+from labwright.record.claims.hypothesis_tests import close_look, decide_after_look, decide_hypotheses
 from labwright.record.estimands import list_swapped_cells
 from labwright.record.event_log import Recorder
 from labwright.record.events.search_events import (
@@ -39,14 +39,15 @@ from labwright.record.schema.data_plan import (
     ResampledInterval,
     TuningPlan,
 )
-from labwright.record.schema.decisions import ExpandTree
+from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
 from labwright.record.schema.hypotheses import ClaimForm, Effect, Hypothesis, HypothesisVerdict
 from labwright.record.schema.nodes import Attempt, Cell, CellOutcomeLine, CellRun, Failure, Node, format_node_id
 from labwright.record.tuning_results import list_trial_cells
 from labwright.search.hours import TimeLimits
-from labwright.search.replication import FRESH_SEED_OFFSET, explain_sampling_end, list_look_replicates
+from labwright.search.replication import FRESH_SEED_OFFSET, is_late_seed, list_look_replicates, list_undecided_cells
 from labwright.search.scheduler import ReleaseSlot
 from labwright.search.settings import STAGE_TIME_SHARE, SearchSettings, StageLimits
+from labwright.search.stage_snapshot import build_snapshot
 from labwright.search.tuning import FINALIST_SEED_OFFSET, FINALIST_SEEDS, MAX_BUDGET_FACTOR, MAX_FINALISTS
 from tests.search import virtual_time
 from tests.search.scripted_search import SearchWorld, new_log, run_search
@@ -256,6 +257,8 @@ class StudyWorld(SearchWorld):
         self.study, self.draws, self.plan, self.is_biased = study, find_draws(study), build_plan(study), is_biased
         self.code: dict[str, str] = {}
         """Node -> the node whose code it runs."""
+        self.fresh_cells: dict[int, list[Cell]] = {}
+        """Fresh seed -> the cells that it measures."""
         self.measured: set[tuple[str, Cell]] = set()
         """Code and cells that were measured."""
         self.run_seconds = study.seconds
@@ -282,8 +285,16 @@ class StudyWorld(SearchWorld):
         parent = self.log.state.nodes.get(action.parent or "")
         trials = dict(parent.trials if parent is not None else {}) | {one.arm: one.number for one in action.trials}
         own = [Cell(dataset="d0", arm=arm, trial=trials.get(arm, 0), seed=action.seed) for arm in self.study.arm_names]
-        fresh = action.kind == "replicate" and action.seed >= FRESH_SEED_OFFSET
-        return [*own, *(list_swapped_cells(self.plan, trials=trials, seed=action.seed) if fresh else ())]
+        if action.kind != "replicate" or action.seed < FRESH_SEED_OFFSET:
+            return own
+        if action.seed not in self.fresh_cells:  # as `stages.nodes.node_cells.required_cells`, when it is decided on
+            state = self.log.state
+            view = build_snapshot(state, "ablation", VisibleDecisions(through=state.last_decision))
+            read = {cell.arm for cell in list_undecided_cells(self.plan, view.looks)}
+            late = is_late_seed(view, action.seed)
+            swapped = () if late else list_swapped_cells(self.plan, trials=trials, seed=action.seed)
+            self.fresh_cells[action.seed] = [*(cell for cell in own if not late or cell.arm in read), *swapped]
+        return self.fresh_cells[action.seed]
 
     def find_code(self, action: ExpandTree) -> str:
         """Return the node whose code a node runs; empty for its own."""
@@ -381,26 +392,24 @@ class StudyWorld(SearchWorld):
                         measurements=tuple(
                             Measurement(
                                 name="score",
-                                value=value if arm == "method" else 0.0,
-                                condition=arm,
+                                value=value if line.cell.arm == "method" else 0.0,
+                                condition=line.cell.arm,
                                 dataset="d0",
                                 split="test",
                                 seed=node.seed,
                                 grade="scored",
                             )
-                            for arm in self.study.arm_names
+                            for line in node.attempts[-1].cells
+                            if not line.cell.setting_of
                         ),
                     )
                 )
         taken = LookTaken(
             look=look, seeds=tuple(node.seed for node in nodes), resampled=(self.study.spread_of_examples,)
         )
-        conclusive = is_conclusive(decide_after_look(state, taken, self.settings.family))
-        limit = explain_sampling_end(
-            lock, look, self.settings, affordable=self.count_affordable_seeds(lock.looks[look])
-        )
-        ends = "every claim is decided" if conclusive else limit or ""
-        self.log.append(taken.model_copy(update={"conclusive": conclusive, "ends": ends}))
+        taken = close_look(state, taken, decide_after_look(state, taken, self.settings.family))
+        ends = "every claim is decided" if taken.conclusive else self.explain_sampling_end(taken) or ""
+        self.log.append(taken.model_copy(update={"ends": ends}))
 
 
 def drive(study: Study, *, is_biased: bool) -> Outcome:
@@ -411,7 +420,7 @@ def drive(study: Study, *, is_biased: bool) -> Outcome:
     virtual_time.run(run_search(log, world, world.settings, limits=limits))
     state = log.state
     nodes = [one for one in state.nodes.values() if one.kind == "replicate" and one.seed >= FRESH_SEED_OFFSET]
-    fresh = sum(bool(one.attempts) for one in nodes) / study.hours
+    fresh = sum(attempt.seconds for one in nodes for attempt in one.attempts) / study.hours
     if state.search.current_lock is None or not state.search.looks:
         return Outcome("open", False, 0, fresh, 0.0)
     [found] = decide_hypotheses(state)

@@ -190,15 +190,20 @@ class CellTimes:
         return median(self.measured[place] for place in places) if places else self.average
 
 
-def read_cell_times(nodes: Iterable[Node]) -> CellTimes | None:
-    """Return the seconds of cells measured in full, medians over executions; None before the first one."""
-    found: dict[tuple[str, str], list[float]] = {}
+def read_cell_times(nodes: Iterable[Node], *expected: float) -> CellTimes | None:
+    """Return the seconds of cells measured in full, medians over executions; None before the first one.
+
+    `expected`: an estimate that counts as one more execution of each cell, so that a single one, maybe on a loaded
+    machine, does not decide alone.
+    """
+    found: dict[tuple[str, str], dict[str, float]] = {}
     for line in (line for node in nodes for attempt in node.attempts for line in attempt.cells):
         if line.outcome in ("measured", "taken over") and line.cell.share == 1 and line.seconds > 0:
-            found.setdefault((line.cell.dataset, line.cell.condition), []).append(line.seconds)
+            known = found.setdefault((line.cell.dataset, line.cell.condition), {})
+            known[line.id or str(len(known))] = line.seconds  # an execution may serve several nodes
     if not found:
         return None
-    medians = {place: median(seconds) for place, seconds in found.items()}
+    medians = {place: median((*seconds.values(), *expected)) for place, seconds in found.items()}
     return CellTimes(medians, fmean(medians.values()))
 
 

@@ -13,6 +13,7 @@ less than a few of a tuned one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +25,7 @@ from labwright.record.estimands import list_main_arms
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import ABLATION_PLAN_TASK, ExpandTree, SearchAction, VisibleDecisions
 from labwright.record.schema.nodes import STAGES, Node, NodeKind, StageName
-from labwright.record.tuning_results import list_trial_cells
+from labwright.record.tuning_results import list_settings, list_trial_cells
 from labwright.search.design_forecast import (
     CONFIRMATION_SHARE,
     CellTimes,
@@ -32,7 +33,7 @@ from labwright.search.design_forecast import (
     list_seed_cells,
     read_cell_times,
 )
-from labwright.search.policy import MAX_LATE_DEBUGS
+from labwright.search.policy import MAX_LATE_DEBUGS, stage_end_reason
 from labwright.search.replication import (
     compute_wanted_seeds,
     count_fresh_seeds,
@@ -44,6 +45,7 @@ from labwright.search.replication import (
     list_ablation_seeds,
     list_confirming_seeds,
     list_further_replicates,
+    list_late_cells,
 )
 from labwright.search.settings import SearchSettings
 from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
@@ -108,11 +110,8 @@ def estimate_seconds(action: ExpandTree, view: StageSnapshot) -> float:
         if action.kind == "trial":
             cells = sum(len(list_trial_cells(view.plan, one.arm, seed=0)) * one.share for one in action.trials)
             return last.whole_seconds * cells / max(1, len(last.cells))
-        if action.kind == "ablate" and last.cells:  # only its own arm runs
-            seconds, arms = last.whole_seconds, {line.cell.arm for line in last.cells}
-            if (times := _read_times(view)) is not None:
-                seconds, arms = times.estimate(list_main_cells(view.plan)), list_main_arms(view.plan)
-            return seconds / len(arms)
+        if action.kind == "ablate" and (times := _read_times(view)) is not None:  # only its own arm runs
+            return times.estimate(list_main_cells(view.plan)) / len(list_main_arms(view.plan))
         return last.whole_seconds
     ran = [node.attempts[-1].whole_seconds for node in view.good_nodes]
     return median(ran) if ran else view.plan.expected_seconds
@@ -141,7 +140,7 @@ class Hours:
 
     total: float
     seed_seconds: float
-    """Time of one fresh seed."""
+    """Time of one fresh seed of the next look, which may measure only what an undecided claim reads."""
     seeds: int
     """Planned fresh seeds."""
     remaining_seeds: int
@@ -158,11 +157,13 @@ class Hours:
         """What is still needed for what decides the study."""
         return self.remaining_seeds * self.seed_seconds + self.scoring + self.write_up
 
-    def count_affordable_seeds(self, left: float, *, spent: float = 0.0) -> float:
-        """Return the number of further fresh seeds for which there is time, if `spent` slot-seconds went to such."""
+    def count_affordable_seeds(self, left: float, *, spent: float = 0.0, other: float = inf) -> float:
+        """Return the number of further fresh seeds for which there is time, if `spent` slot-seconds went to such and
+        `other` ones are needed for all other work: those of the share of the confirmation, or all that are left."""
         if not self.seed_seconds:
             return inf
-        room = min(left - self.scoring - self.write_up, CONFIRMATION_SHARE * self.total - spent)
+        free = left - self.scoring - self.write_up
+        room = min(free, max(CONFIRMATION_SHARE * self.total - spent, free - other))
         return max(0, int(room / self.seed_seconds)) if room < inf else inf
 
 
@@ -176,7 +177,7 @@ def plan_hours(
     seconds = compute_seed_seconds(view, swapped=swapped)
     if seconds is None:
         return None
-    total = run_seconds * settings.num_workers
+    total, times, late = run_seconds * settings.num_workers, _read_times(view), list_late_cells(view)
     most = CONFIRMATION_SHARE * total / seconds if seconds and total < inf else inf
     if view.lock is not None:
         wanted, remaining = max(view.lock.n, len(list_confirming_seeds(view))), count_remaining_seeds(view)
@@ -186,7 +187,7 @@ def plan_hours(
         wanted = remaining = int(min(wanted, most))
     return Hours(
         total=total,
-        seed_seconds=seconds,
+        seed_seconds=times.estimate(late) if times is not None and late else seconds,
         seeds=wanted,
         remaining_seeds=remaining,
         scoring=min(PROBE_PROGRAMS * seconds, PROBE_SHARE * total),
@@ -204,17 +205,31 @@ def count_affordable_seeds(
     swapped: bool = True,
 ) -> float:
     """Return the number of fresh seeds beyond the first `read` ones that ran, are running, or for which the run has
-    time; `swapped` as in `plan_hours`."""
+    time; `swapped` as in `plan_hours`. The state may have a look that is not finished."""
     view = build_snapshot(
         state, state.search.stage or STAGES[-1], VisibleDecisions(through=state.last_decision), settings=settings
     )
+    view = replace(view, looks=tuple(state.search.looks))
     hours = plan_hours(view, settings, run_seconds=run_seconds, swapped=swapped)
     if hours is None:
         return inf
     fresh = list_fresh_replicates(view)
     spent = sum(attempt.seconds for node in fresh for attempt in node.attempts)
-    more = hours.count_affordable_seeds(seconds_left * settings.num_workers, spent=spent)
+    other = sum_other_work(view, settings, requested=bool(state.read_setting("paper.missing_ablations")))
+    more = hours.count_affordable_seeds(seconds_left * settings.num_workers, spent=spent, other=other)
     return more + max(0, sum(one.status == "good" or not one.is_finished for one in fresh) - read)
+
+
+def sum_other_work(view: StageSnapshot, settings: SearchSettings, *, requested: bool) -> float:
+    """Return the slot-seconds of all experiments that remain besides fresh seeds: ablations with their replicates, and
+    what a reviewer may request (in half of the time that is left). Unlimited before the ablations are planned."""
+    ended = view.stage == "ablation" and stage_end_reason(view, settings) is not None
+    if view.stage != "ablation" or not (ended or view.ablation_plan_status == "done"):
+        return inf
+    due = 0 if ended else max(0, len(view.agenda_items) - view.count_turns("ablate"))
+    due += len(view.unfinished_search_nodes) + len(view.list_debuggable(settings))
+    own, requests = (estimate_requests(view, settings, count) for count in (due, int(requested)))
+    return settings.num_workers * (own + requests / MAX_REQUESTS_SHARE) + sum_due_replicates(view, settings)
 
 
 def count_remaining_seeds(view: StageSnapshot) -> int:
@@ -304,8 +319,8 @@ def explain_no_exploration(
     """Return why an exploratory node may not start in addition to those in progress, or None. Nothing is set aside as
     long as no node works; with `released`, no fresh seeds.
 
-    The first trials of an arm start if those of every arm fit next to `MIN_REPLICATES` seeds, without controls. No more
-    is set aside while no arm is better than a constant prediction.
+    Trials of an arm start if the other arms can have as many; the first ones, if they fit next to `MIN_REPLICATES`
+    seeds, without controls. No more is set aside while no arm is better than a constant prediction.
     """
     waiting = _list_untried_arms(action, view)
     hours = plan_hours(view, settings, run_seconds=run_seconds, swapped=not (waiting or view.is_floored))
@@ -318,7 +333,8 @@ def explain_no_exploration(
     needed = sum_due_replicates(view, settings) + sum(
         estimate_seconds(one, view) * (1 + (seeds if one.stage == "ablation" else 0)) for one in (action, *running)
     )
-    needed += max(0, len(waiting) - 1) * estimate_seconds(action, view)
+    if action.stage == "tuning" and len({one.arm for one in action.trials}) == 1:
+        needed += estimate_seconds(action, view) / len(action.trials) * _count_trials_behind(action, view, waiting)
     left = seconds_left * settings.num_workers
     kept = estimate_first_ablation(view, settings, hours)
     if needed + hours.set_aside + kept <= left:
@@ -336,6 +352,17 @@ def _list_untried_arms(action: ExpandTree, view: StageSnapshot) -> list[str]:
     if action.kind != "trial" or action.stage != "tuning" or tried.intersection(one.arm for one in action.trials):
         return []
     return [arm for arm in view.plan.tuned_arms if arm not in tried]
+
+
+def _count_trials_behind(action: ExpandTree, view: StageSnapshot, waiting: Sequence[str]) -> int:
+    """Return how many trials the other arms need to have as many as the arm that an action tries, as far as their
+    spaces have so many settings; only those of `waiting` if an arm's budget is in seconds."""
+    made = {*view.decided_trials, *((one.arm, one.number) for one in action.trials)}
+    counts = Counter(arm for arm, number in made if number)
+    arms, most = view.plan.tuned_arms, counts[action.trials[0].arm]
+    sizes = {arm: len(list_settings(view.find_space(arm)) or ()) - 1 for arm in arms}
+    behind = {arm: (most if sizes[arm] < 0 else min(most, sizes[arm])) - counts[arm] for arm in arms}
+    return sum(max(0, behind[arm]) for arm in (arms if view.plan.tuning.currency == "trials" else waiting))
 
 
 def explain_no_further_seeds(
@@ -378,10 +405,10 @@ def estimate_first_ablation(view: StageSnapshot, settings: SearchSettings, hours
     tenth of the run: it is the control for the strongest surprise."""
     if view.stage == "ablation" or not settings.planned_ablations:
         return 0.0
-    replicates = settings.count_seeds("ablation")
+    replicates, share = settings.count_seeds("ablation"), SURPRISE_SHARE * hours.total
     runs = 1 + (max(replicates, MIN_REPLICATES) if replicates else 0)
-    share = SURPRISE_SHARE * hours.total
-    return min(share, runs * hours.seed_seconds / len(list_main_arms(view.plan))) if share < inf else 0.0
+    whole = runs * (compute_seed_seconds(view) or 0.0)
+    return min(share, whole / len(list_main_arms(view.plan))) if share < inf else 0.0
 
 
 def sum_due_replicates(view: StageSnapshot, settings: SearchSettings) -> float:

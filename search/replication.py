@@ -10,7 +10,8 @@ the plan's hypotheses (`record.claims.planned_seeds.compute_planned_seeds`). Whe
 confirmed program has ended (`find_locking_stage`), node, number of seeds and looks are locked. The node then runs with
 unused seeds, before all further search; its ablations use the first of these seeds, and further ones at the end of the
 search, if time is left. Stopping whenever a result looks good would bias it, so the fresh seeds are read only at the
-looks of the lock (`record.schema.decisions`).
+looks of the lock (`record.schema.decisions`). The planned seeds measure every cell; seeds that later looks add measure
+only the cells that an undecided claim reads, and no further look tests a claim that is decided.
 
 A seed that was cancelled because time or budget ran out, or because a look had ended the sampling (not in `ticket`
 order), is run again when more is available and sampling continues. A seed that failed, or
@@ -39,8 +40,8 @@ from labwright.record.claims.planned_seeds import (
     compute_upper_deviation,
     predict_seeds,
 )
-from labwright.record.estimands import EstimandError, MissingCell, has_extreme, list_registered_cells
-from labwright.record.events.search_events import ConfirmationLocked
+from labwright.record.estimands import CellRef, EstimandError, MissingCell, has_extreme, list_registered_cells
+from labwright.record.events.search_events import ConfirmationLocked, LookTaken
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import (
@@ -53,7 +54,7 @@ from labwright.record.schema.decisions import (
     build_summary_task,
 )
 from labwright.record.schema.nodes import PLANNING_STAGES, STAGES, Node, StageName
-from labwright.search.design_forecast import read_spreads
+from labwright.search.design_forecast import list_main_cells, read_spreads
 from labwright.search.settings import SearchSettings
 from labwright.search.stage_snapshot import StageSnapshot, build_snapshot, find_locking_stage
 from labwright.search.tuning import FINALIST_SEED_OFFSET
@@ -259,7 +260,7 @@ def build_lock(
         why.append("there is no time to measure compared arms at each other's tuned setting")
     most = int(min(affordable, count_most_seeds(settings)))
     likely = compute_wanted_seeds(view, settings.family, deviation=compute_upper_deviation)
-    looks = plan_looks(max((n, *likely.values())), most) if tested else ()
+    looks = plan_looks(max((n, *likely.values())), most) if tested and most else ()
     fitting = [size for size in looks if size <= most]
     if fitting:  # a seed that no look reads would be wasted
         n = next((size for size in fitting if size >= n), fitting[-1])
@@ -285,16 +286,16 @@ def plan_looks(n: int, most: int) -> tuple[int, ...]:
 
 
 def explain_sampling_end(
-    lock: ConfirmationLocked, look: int, settings: SearchSettings, *, affordable: float
+    lock: ConfirmationLocked, look: int, settings: SearchSettings, *, count_affordable: Callable[[], float]
 ) -> str | None:
-    """Return the reason why no look follows the one at index `look`, whatever it shows, or None. `affordable`: seeds
-    that the time set aside for confirmation allows beyond those of this look."""
+    """Return the reason why no look follows the one at index `look`, whatever it shows, or None. `count_affordable`
+    counts the seeds for which confirmation has time beyond those of this look."""
     if look + 1 >= len(lock.looks):
         return "the table of looks ends"
     following, more = lock.looks[look + 1], lock.looks[look + 1] - lock.looks[look]
     if following > (most := count_most_seeds(settings)):
         return f"the next look takes {following} seeds, and search.max_seeds is {most}"
-    if more > affordable:
+    if more > (affordable := count_affordable()):
         return f"the next look takes {more} more seeds, and there is time for {affordable:.0f}"
     return None
 
@@ -334,6 +335,27 @@ def list_look_seeds(view: StageSnapshot) -> Sequence[int]:
         return _list_fresh_seeds(view, len(view.lock.seeds))
     ended = bool(view.looks and view.looks[-1].ends)
     return _list_fresh_seeds(view, view.lock.looks[len(view.looks) - ended])
+
+
+def list_undecided_cells(plan: DataPlan, looks: Sequence[LookTaken]) -> frozenset[CellRef]:
+    """Return the cells that the look after these reads: of claims that they left undecided; without looks, of all."""
+    undecided = looks[-1].undecided if looks else None
+    asked = tuple(one for one in plan.hypotheses if undecided is None or one.id in undecided)
+    return list_registered_cells(plan.model_copy(update={"hypotheses": asked}))
+
+
+def is_late_seed(view: StageSnapshot, seed: int) -> bool:
+    """Return whether a fresh seed measures only what an undecided claim reads: a look added it to the planned ones."""
+    if view.lock is None or not view.looks or view.looks[-1].undecided is None or seed in view.added_seeds:
+        return False
+    return view.lock.is_fresh_seed(seed) and seed not in _list_fresh_seeds(view, view.lock.n)
+
+
+def list_late_cells(view: StageSnapshot) -> frozenset[CellRef]:
+    """Return the cells of the seeds that the next look adds to the planned ones; empty if it adds none."""
+    sizes = view.lock.looks[len(view.looks) :] if view.lock is not None else ()
+    late = view.lock is not None and sizes and is_late_seed(view, _list_fresh_seeds(view, sizes[0])[-1])
+    return list_undecided_cells(view.plan, view.looks) if late else frozenset()
 
 
 def _list_fresh_seeds(view: StageSnapshot, n: int) -> range:
@@ -376,7 +398,8 @@ def find_due_look(view: StageSnapshot) -> RunTask | None:
     seeds = list_look_seeds(view)
     runs = [one for one in view.list_replicates(lock.winner) if one.seed in seeds]
     stopped = bool(view.run_limit_reason) or "replicate" in view.skipped_kinds
-    if any(not one.is_finished for one in runs) or not list_complete_replicates(view.plan, lock, runs):
+    needed = list_undecided_cells(view.plan, view.looks)
+    if any(not one.is_finished for one in runs) or not list_complete_replicates(needed, lock, runs):
         return None
     finished = {one.seed for one in runs if not _is_cut_short(one)}
     if not finished.issuperset(seeds) and (view.looks or not stopped):
@@ -384,29 +407,29 @@ def find_due_look(view: StageSnapshot) -> RunTask | None:
     return LOOK_TASKS[len(view.looks)]
 
 
-def list_complete_replicates(plan: DataPlan, lock: ConfirmationLocked, replicates: Iterable[Node]) -> tuple[Node, ...]:
-    """Return the fresh replicates with an outcome (a value, or divergence) in every cell that confirmatory hypotheses
-    read, in the order of their seeds."""
-    needed = {(one.dataset, one.arm, one.level) for one in list_registered_cells(plan)}
+def list_complete_replicates(needed: Iterable[CellRef], lock: ConfirmationLocked, runs: Iterable[Node]) -> list[Node]:
+    """Return the fresh replicates with an outcome (a value, or divergence) in every one of these cells, in the order of
+    their seeds."""
+    places = {one._replace(selection_split="") for one in needed}
 
     def is_complete(node: Node) -> bool:
         lines = node.attempts[-1].cells if node.attempts else ()
         ended = (one.cell for one in lines if one.outcome in ("measured", "taken over") or one.diverged)
-        known = {(cell.dataset, cell.measured_arm, cell.level) for cell in ended}
-        return node.status == "good" and not node.suspect and (not lines or known >= needed)
+        known = {CellRef(cell.dataset, cell.measured_arm, cell.level) for cell in ended}
+        return node.status == "good" and not node.suspect and (not lines or known >= places)
 
-    complete = {one.seed: one for one in replicates if lock.is_fresh_seed(one.seed) and is_complete(one)}
-    return tuple(complete[seed] for seed in sorted(complete))
+    complete = {one.seed: one for one in runs if lock.is_fresh_seed(one.seed) and is_complete(one)}
+    return [complete[seed] for seed in sorted(complete)]
 
 
-def list_look_replicates(state: RunState, look: int) -> tuple[Node, ...]:
+def list_look_replicates(state: RunState, look: int) -> list[Node]:
     """Return the replicates that a look of the current lock reads: the first complete ones, at most as many as the look
     needs.
     """
     assert state.search.data_plan is not None and state.search.current_lock is not None
-    lock = state.search.current_lock
+    lock, needed = state.search.current_lock, list_undecided_cells(state.search.data_plan, state.search.looks[:look])
     replicates = (one for one in state.nodes.values() if one.kind == "replicate" and one.parent == lock.winner)
-    return list_complete_replicates(state.search.data_plan, lock, replicates)[: lock.looks[look]]
+    return list_complete_replicates(needed, lock, replicates)[: lock.looks[look]]
 
 
 def _is_cut_short(replicate: Node) -> bool:
@@ -440,8 +463,9 @@ def is_further_seed(action: SearchAction, lock: ConfirmationLocked | None, setti
 def list_further_replicates(view: StageSnapshot, settings: SearchSettings) -> tuple[ExpandTree, ...]:
     """Return the next round of further seeds of the ablations: one for each working ablation with the fewest seeds.
 
-    They pair with the fresh seeds that the looks read: none before the last look, and no more than these. None for an
-    ablation that ignores its seed, if the user set the number of seeds, or once a limit refused a round.
+    They pair with the fresh seeds that the looks read and with which every method ran: none before the last look, and
+    no more than these. None for an ablation that ignores its seed, if the user set the number of seeds, or once a limit
+    refused a round.
     """
     first, lock, looks = list_ablation_seeds(view.lock, settings), view.lock, view.looks
     stopped = view.run_limit_reason or view.further_seeds_ended or "replicate" in view.skipped_kinds
@@ -451,7 +475,9 @@ def list_further_replicates(view: StageSnapshot, settings: SearchSettings) -> tu
         return ()
     most = looks[-1].seeds[-1] if looks and looks[-1].seeds else inf
     fresh = (one for one in view.list_replicates(lock.winner) if lock.is_fresh_seed(one.seed) and one.seed <= most)
-    seeds = sorted({one.seed for one in fresh if one.status == "good" and not one.suspect})
+    methods = {arm.name for arm in view.plan.arms if arm.role == "method"}  # with which ablations are compared
+    compared = [cell for cell in list_main_cells(view.plan) if cell.arm in methods]
+    seeds = [one.seed for one in list_complete_replicates(compared, lock, fresh)]
     varying = [node for node in view.good_nodes if not has_same_values(view.list_replicates(node.id))]
     lacking = {node.id: len(find_lacking_seeds(view, node, seeds)) for node in varying}
     behind = [node for node in varying if lacking[node.id] == max(lacking.values())]

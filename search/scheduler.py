@@ -244,6 +244,9 @@ class Scheduler:
         """
         action, view = self._pick_with_view(seen)
         while (refused := self._find_refusal(action, view)) is not None:
+            if isinstance(action, ExpandTree) and len(action.trials) > len({one.arm for one in action.trials}) == 1:
+                action = action.model_copy(update={"trials": action.trials[:-1]})  # as many settings as fit
+                continue
             if refused.may_fit_later and self._tasks:
                 return None
             if refused.may_fit_later and view.unfinished_search_nodes:  # `ticket`: a result exists but is not visible

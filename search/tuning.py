@@ -2,6 +2,11 @@
 
 The study (`search.sampling`) chooses numbers; code written by models stays in the tree. A study belongs to one arm on
 one version of its code. Every arm gets the same amount of the plan's currency.
+
+All trials share the run's seed, so settings are compared with the same random numbers, and a difference between two of
+them owes less to chance (common random numbers; Glasserman and Yao 1992, "Some guidelines and guarantees for common
+random numbers"). A setting may still suit this one seed: so the best ones are repeated with other seeds, and what is
+confirmed has fresh ones.
 """
 
 from __future__ import annotations

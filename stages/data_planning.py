@@ -65,7 +65,13 @@ from labwright.sandbox.metrics import (
 from labwright.sandbox.packages import RunPackages
 from labwright.sandbox.scorers import describe_scorer, freeze_scorer, read_scorer
 from labwright.sandbox.scoring import compute_chance_level
-from labwright.search.design_forecast import DesignForecast, forecast_design, read_cell_times, reduce_design
+from labwright.search.design_forecast import (
+    DesignForecast,
+    estimate_cell_times,
+    forecast_design,
+    read_cell_times,
+    reduce_design,
+)
 from labwright.search.settings import SearchSettings
 from labwright.stages.difference_tables import find_tuning_faults, find_unknown
 from labwright.stages.document_summaries import format_statements, read_context
@@ -707,7 +713,8 @@ def _describe_task(entry: CatalogueEntry) -> str:
 
 def fit_design(context: RunContext) -> None:
     """Amend the plan once per run, so that everything before the lock fits into the time left by fresh seeds."""
-    state, times, left = context.state, read_cell_times(context.state.nodes.values()), context.seconds_left()
+    state, left = context.state, context.seconds_left()
+    times = read_cell_times(state.nodes.values(), estimate_cell_times(context.plan).average)
     if (
         context.search.order == "ticket"
         or times is None

@@ -165,6 +165,8 @@ class StageRunner:
             self._lock_confirmation()
         if state.search.hours is None:
             self._record_hours("after the first measured cell")
+        if state.search.stage == "ablation" and not (state.limit_reason or "replicate" in state.skipped_kinds):
+            continue_sampling(self.context)
 
     def _lock_confirmation(self) -> None:
         """Lock plan and fresh seeds when the node to confirm is selected, and again if another node is selected;

@@ -131,6 +131,13 @@ def find_trusted_replicates(state: RunState, node: str) -> list[Node]:
     return fresh if any(one.status == "good" for one in fresh) else found
 
 
+def select_whole_replicates(state: RunState, replicates: Iterable[Node]) -> list[Node]:
+    """Return the working replicates that measured every cell; seeds that a look added may have fewer."""
+    good = [one for one in replicates if one.status == "good"]
+    counts = [len(known.cells) if (known := state.required_cells.get(one.id)) else 0 for one in good]
+    return [one for one, count in zip(good, counts, strict=True) if count == max(counts)]
+
+
 def find_added_replicates(state: RunState) -> list[Node]:
     """Return the working replicates of the confirmed node with the seeds of addenda."""
     best, seeds = find_winner(state), state.search.added_seeds

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 
 from labwright.record.ablation_results import add_measured_arms
 from labwright.record.claims.differences import ClaimDifference
-from labwright.record.claims.estimates import Claim, find_trusted_replicates, find_winner
+from labwright.record.claims.estimates import Claim, find_trusted_replicates, find_winner, select_whole_replicates
 from labwright.record.claims.sentences import compare_anchors
 from labwright.record.estimands import EstimandScale, classify_scale, find_effect_metric, find_swapped_arms
 from labwright.record.reducers.run_state import RunState
@@ -167,7 +167,9 @@ def format_setups(state: RunState) -> dict[str, PrintedValue]:
     best, plan = find_winner(state), state.search.data_plan
     if best is not None:
         known |= {f"code.{constant}": value for constant, value in state.nodes[best].setups.items()}
-        values["run.seeds"] = print_count(len(find_trusted_replicates(state, best)))
+        trusted = find_trusted_replicates(state, best)
+        if len(select_whole_replicates(state, trusted)) == sum(one.status == "good" for one in trusted):
+            values["run.seeds"] = print_count(len(trusted))  # otherwise arms have different numbers of seeds
         for arm in plan.tuned_arms if plan is not None else ():
             chosen_one = state.search.find_setting(arm, state.nodes[best].trials.get(arm, 0))
             known |= {f"tuned.{arm}.{dimension}": value for dimension, value in chosen_one.items()}

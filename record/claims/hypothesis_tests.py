@@ -40,7 +40,7 @@ number of unequal clusters).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -110,6 +110,8 @@ class ReplicateValues(NamedTuple):
     diverged: frozenset[CellRef] = frozenset()
     failure: str = ""
     """The reason why the execution has no values."""
+    required: frozenset[CellRef] | None = None
+    """The cells that it had to measure; None: all."""
 
 
 ResampledLookup = Callable[[str], ResampledInterval | None]
@@ -232,6 +234,8 @@ class LookSample(NamedTuple):
     find_resampled: ResampledLookup = lambda key: None
     weight: float = 1.0
     look: int | None = None
+    tested: Collection[str] | None = None
+    """Confirmatory hypotheses that it tests: those that no earlier look decided; None: all."""
 
 
 def _read_looks(state: RunState, nodes: Sequence[Node]) -> list[LookSample]:
@@ -243,9 +247,10 @@ def _read_looks(state: RunState, nodes: Sequence[Node]) -> list[LookSample]:
     def read_runs(look: LookTaken) -> list[ReplicateValues]:
         return [read_values(state, by_seed[seed]) for seed in look.seeds if seed in by_seed]
 
+    tested = (None, *(one.undecided for one in search.looks))
     return [
-        LookSample(read_runs(one), {found.key: found for found in one.resampled}.get, weights[one.look], one.look)
-        for one in search.looks
+        LookSample(read_runs(one), {found.key: found for found in one.resampled}.get, weights[one.look], one.look, ids)
+        for one, ids in zip(search.looks, tested, strict=False)
     ]
 
 
@@ -288,6 +293,13 @@ def decide_after_look(state: RunState, taken: LookTaken, family: int) -> tuple[H
     assert state.search.data_plan is not None
     after = replace(state, search=replace(state.search, looks=[*state.search.looks, taken]))
     return decide_hypotheses(after, build_family_levels(state.search.data_plan, family))
+
+
+def close_look(state: RunState, taken: LookTaken, decisions: Sequence[HypothesisDecision]) -> LookTaken:
+    """Return a look with the claims that it leaves undecided of those that it tested."""
+    tested = state.search.looks[taken.look - 1].undecided if taken.look else None
+    undecided = tuple(name for name in list_undecided(decisions) if tested is None or name in tested)
+    return taken.model_copy(update={"undecided": undecided, "conclusive": not undecided})
 
 
 def check_measured(decisions: Iterable[HypothesisDecision]) -> None:
@@ -357,14 +369,15 @@ def read_replicate_values(node: Node, tests: Sequence[Measurement] | None = None
     for one in (*last.self_reported, *node.measurements, *(tests or ())):
         if one.split in values and one.step is None:
             values[one.split][one.dataset, one.condition, one.name] = one.value
-    diverged = (one.cell for one in last.cells if one.diverged)
+    required = {CellRef(one.cell.dataset, one.cell.measured_arm, one.cell.level): one.diverged for one in last.cells}
     return ReplicateValues(
         node.seed,
         node.id,
         values["validation" if tests is None else "test"],
         values,
-        frozenset(CellRef(cell.dataset, cell.measured_arm, cell.level) for cell in diverged),
+        frozenset(cell for cell, diverged in required.items() if diverged),
         node.failure.message if node.failure is not None else "",
+        frozenset(required) or None,
     )
 
 
@@ -393,15 +406,18 @@ def decide_from_looks(
 ) -> tuple[HypothesisDecision, ...]:
     """Decide every hypothesis of a plan from one sample, or from those of several looks.
 
-    `ended` says that sampling ended before the last look of the table.
+    `ended` says that sampling ended before the last look of the table. A claim is decided from the looks that test it.
     """
-    runs = samples[-1].runs
-    floored = find_floored(plan, scores, [run.values_by_split.get("validation", {}) for run in runs])
+    floored = find_floored(plan, scores, [run.values_by_split.get("validation", {}) for run in samples[-1].runs])
+
+    def list_samples(one: Hypothesis) -> list[LookSample]:
+        return [each for each in samples if each.tested is None or one.id in each.tested or not one.confirmatory]
+
     measured = {
         one.id: [
             [
                 _estimate_effect(plan, one, effect, sample.runs, sample.find_resampled(format_effect_key(one, number)))
-                for sample in samples
+                for sample in list_samples(one)
             ]
             for number, effect in enumerate(list_estimated_effects(one))
         ]
@@ -433,25 +449,24 @@ def decide_from_looks(
                 level=level,
                 family=max(1, len(chains)) if one.confirmatory else 1,
                 confirmed=confirmed and one.confirmatory,
-                look=samples[-1].look,
+                look=(last := list_samples(one)[-1]).look,
                 after=next(unsupported, ""),
                 floored=floored[one.id].reason if one.id in floored else "",
-                saturated=explain_saturation(plan, one, [run.values for run in runs]),
+                saturated=explain_saturation(plan, one, [run.values for run in last.runs]),
             )
-            parts = [_decide_effect(looks, level, weights, ended=ended) for looks in measured[one.id]]
+            early = ended or last is not samples[-1]
+            parts = [_decide_effect(looks, level, weights[: len(looks)], ended=early) for looks in measured[one.id]]
             decided[one.id] = _build_decision(one, parts, base)
     return tuple(decided[one.id] for one in plan.hypotheses)
 
 
-def is_conclusive(decisions: Sequence[HypothesisDecision]) -> bool:
-    """Return whether sampling may end: every confirmatory claim is supported or refuted, waits for one that is not
-    supported, compares arms at the floor, or has intervals whose half-width is at most a third of the smallest
-    effect."""
-    return all(
-        one.verdict != "open" or bool(one.after or one.floored) or all(part.is_precise for part in one.parts)
-        for one in decisions
-        if one.hypothesis.confirmatory
-    )
+def list_undecided(decisions: Sequence[HypothesisDecision]) -> tuple[str, ...]:
+    """Return the confirmatory hypotheses that need further seeds. A claim needs none if it is supported or refuted,
+    waits for one that needs none and is not supported, compares arms at the floor, or has intervals whose half-width is
+    at most a third of the smallest effect."""
+    asked = [one for one in decisions if one.hypothesis.confirmatory and one.verdict == "open" and not one.floored]
+    own = {one.hypothesis.id for one in asked if not (one.after or all(part.is_precise for part in one.parts))}
+    return tuple(one.hypothesis.id for one in asked if one.hypothesis.id in own or one.after in own)
 
 
 def compute_holm_levels(p_values: Sequence[float | None]) -> list[float]:
@@ -631,7 +646,8 @@ def compute_unit_values(
                 lost = those.arms
             except MissingCell as gap:
                 why = f" ({run.failure})" if run.failure else ""
-                left_out.append(f"{gap} was not measured by the node that decides{why}")
+                if run.required is None or gap.place._replace(selection_split="") in run.required:
+                    left_out.append(f"{gap} was not measured by the node that decides{why}")
                 continue
             diverged.update(lost)
             ran += 1

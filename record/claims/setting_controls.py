@@ -120,11 +120,11 @@ def find_registered_estimates(
         metric = find_effect_metric(part.effect, plan).name
         for one in differences:
             other = CellRef(one.dataset, parse_arm(one.other), one.level)
-            if other not in pair or metric != one.name or values.keys() != {*one.seeds}:
-                continue
+            rows = dict(zip(one.seeds, one.values, strict=True))
+            if other not in pair or metric != one.name or not values.keys() <= rows.keys():
+                continue  # after the look that decided a claim, its cells may have had further planned seeds
             sign = 1 if pair[1] == other else -1
-            rows = zip(one.seeds, one.values, strict=True)
-            if all(isclose(sign * values[seed], value, abs_tol=1e-9) for seed, value in rows):
+            if all(isclose(sign * value, rows[seed], abs_tol=1e-9) for seed, value in values.items()):
                 low, high = (None if end is None else sign * end for end in (part.low, part.high)[::sign])
                 found.setdefault(one.key, RegisteredEstimate(key, sign, low, high))
     return found

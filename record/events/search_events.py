@@ -314,6 +314,7 @@ class LookTaken(FrozenModel):
     """Spread of every effect over test examples, for the mean over these seeds."""
     ends: str = Field(default="", description="why no further look follows; empty: sampling goes on")
     conclusive: bool = Field(default=False, description="whether the results ended sampling; otherwise a limit did")
+    undecided: tuple[str, ...] | None = Field(default=None, description="claims for the next look; None (older): all")
 
 
 class HoursSetAside(FrozenModel):

@@ -23,6 +23,7 @@ from __future__ import annotations
 from asyncio import to_thread
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from math import isfinite, sqrt
 from pathlib import Path
@@ -35,12 +36,12 @@ from labwright.record.claims.hypothesis_tests import (
     DivergedError,
     ReplicateValues,
     check_measured,
+    close_look,
     compute_effect_value,
     decide_after_look,
     find_deciding_nodes,
     format_effect_key,
     has_ratio_of_means,
-    is_conclusive,
     list_estimated_effects,
     read_values,
 )
@@ -461,27 +462,29 @@ async def take_look(context: RunContext, look: int) -> None:
     )
     decisions = decide_after_look(state, taken, context.search.family)
     check_measured(decisions)
-    conclusive = is_conclusive(decisions)
-    ends = "every claim is decided or precise enough" if conclusive else explain_end_of_sampling(context, look)
-    context.recorder.append(taken.model_copy(update={"conclusive": conclusive, "ends": ends or ""}))
+    taken = close_look(state, taken, decisions)
+    ends = "every claim is decided or precise enough" if taken.conclusive else explain_end_of_sampling(context, taken)
+    context.recorder.append(taken.model_copy(update={"ends": ends or ""}))
     if context.search.order == "arrival":
         for node in list_unread_replicates(context.state):
             context.signals.kill_node(node.id)
 
 
-def explain_end_of_sampling(context: RunContext, look: int) -> str | None:
-    """Return the reason why no look follows the one at index `look` although it decided nothing, or None."""
-    lock, state, settings = context.state.search.current_lock, context.state, context.search
+def explain_end_of_sampling(context: RunContext, taken: LookTaken) -> str | None:
+    """Return the reason why no look follows this one although it left claims undecided, or None."""
+    search, lock = context.state.search, context.state.search.current_lock
     assert lock is not None
-    left, read = context.seconds_left(), lock.looks[look]
-    affordable = count_affordable_seeds(state, settings, run_seconds=context.run_seconds, seconds_left=left, read=read)
-    return explain_sampling_end(lock, look, settings, affordable=affordable)
+    after = replace(context.state, search=replace(search, looks=[*search.looks[: taken.look], taken]))
+    times = {"run_seconds": context.run_seconds, "seconds_left": context.seconds_left()}
+    count = partial(count_affordable_seeds, after, context.search, read=lock.looks[taken.look], **times)
+    return explain_sampling_end(lock, taken.look, context.search, count_affordable=count)
 
 
 def continue_sampling(context: RunContext) -> None:
-    """Record that sampling continues if only a limit ended it and that limit has been raised."""
+    """Record that sampling continues if only a limit ended it, which has been raised or left time that nothing else
+    needs."""
     last = context.state.search.looks[-1] if context.state.search.looks else None
     if last is None or not last.ends or last.conclusive or context.state.search.stages["ablation"].is_settled:
         return
-    if explain_end_of_sampling(context, last.look) is None:
+    if explain_end_of_sampling(context, last) is None:
         context.recorder.append(last.model_copy(update={"ends": ""}))

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from labwright.models.settings import SubjectSettings
-from labwright.record.estimands import list_main_arms, list_registered_cells, list_swapped_cells
+from labwright.record.estimands import CellRef, list_main_arms, list_registered_cells, list_swapped_cells
 from labwright.record.events.search_events import (
     AttemptExecuted,
     CellExecuted,
@@ -58,6 +58,7 @@ from labwright.sandbox.cell_scheduler import summarize_failures
 from labwright.sandbox.job import ArtifactFile, CellResult, CellTask, Job, JobOutcome, combine_needs
 from labwright.sandbox.results import write_job_output
 from labwright.sandbox.workspace import CELLS_FOLDER, remove_rescued
+from labwright.search.replication import is_late_seed, list_undecided_cells
 from labwright.search.stage_snapshot import StageSnapshot
 from labwright.stages.measuring import ProgressWatch, keep_in_place, measure_job
 from labwright.stages.prompt_inputs import find_required_measurements
@@ -85,7 +86,8 @@ def required_cells(
     """Return the cells that a node must measure, by priority: on each dataset all arms at one level, then at the next.
 
     A replicate measures the cells of its parent: one that serves to plan the number of seeds only those that
-    confirmatory hypotheses read, one with a fresh seed also those on other datasets of the plan; an ablation, or a fix
+    confirmatory hypotheses read, one with a fresh seed also those on other datasets of the plan (one that a look added
+    to the planned seeds only those that an undecided hypothesis reads); an ablation, or a fix
     of one, only its own arms, with the setting of the method or of the arm that it names; a node that tries settings
     measures those of each trial. Arms whose results these read are added.
     """
@@ -107,7 +109,7 @@ def required_cells(
     if node.kind == "replicate" and parent is not None and parent.attempts:
         measured = [one.cell.model_copy(update={"seed": node.seed}) for one in parent.attempts[-1].cells]
         if node.stage in PLANNING_STAGES:
-            return tuple(_select_registered(measured, plan, reads) or measured)
+            return tuple(_select_read(measured, list_registered_cells(plan), reads) or measured)
         if not _is_confirming(node, view):
             return tuple(measured)
         datasets, arms = tuple(use.name for use in plan.datasets), main
@@ -119,18 +121,21 @@ def required_cells(
         if plan.has_cell(dataset, arm, level)
     )
     known = {cell.place_name for cell in measured}
-    return (*measured, *(cell for cell in wanted if cell.place_name not in known))
+    cells = (*measured, *(cell for cell in wanted if cell.place_name not in known))
+    if is_late_seed(view, node.seed):
+        return tuple(_select_read(cells, list_undecided_cells(plan, view.looks), reads))
+    return cells
 
 
-def _select_registered(cells: Sequence[Cell], plan: DataPlan, reads: Mapping[str, str]) -> list[Cell]:
-    """Return the cells that confirmatory hypotheses read, and those whose results these read in turn."""
-    places = {(one.dataset, one.arm, one.level) for one in list_registered_cells(plan)}
+def _select_read(cells: Sequence[Cell], read: Iterable[CellRef], reads: Mapping[str, str]) -> list[Cell]:
+    """Return the cells that are read, and those whose results these read in turn."""
+    places = {(one.dataset, one.arm, one.level) for one in read}
     pending = list(places)
     while pending:
         dataset, arm, level = pending.pop()
-        if (read := (dataset, reads.get(arm, arm), level)) not in places:
-            places.add(read)
-            pending.append(read)
+        if (place := (dataset, reads.get(arm, arm), level)) not in places:
+            places.add(place)
+            pending.append(place)
     return [cell for cell in cells if (cell.dataset, cell.arm, cell.level) in places]
 
 
@@ -505,7 +510,7 @@ def _list_controls_of_tuning(node: Node, view: StageSnapshot, state: RunState) -
 
     They run last, so that lack of time affects no verdict.
     """
-    if not _is_confirming(node, view) or view.lock is None or not view.lock.swapped:
+    if not _is_confirming(node, view) or view.lock is None or not view.lock.swapped or is_late_seed(view, node.seed):
         return ()
     assert state.search.data_plan is not None
     swapped = list_swapped_cells(state.search.data_plan, trials=view.lock.trials, seed=node.seed)

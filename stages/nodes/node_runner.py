@@ -22,6 +22,7 @@ from labwright.models.errors import BudgetSpent, ModelOutputInvalid, ModelRefuse
 from labwright.models.roles.experiment_code import CODE, Program, ProgramDescription
 from labwright.models.roles.figures import PLOT, PlotInputs
 from labwright.models.roles.node_assessment import FEEDBACK
+from labwright.record.claims.estimates import select_whole_replicates
 from labwright.record.events.search_events import DecisionMade, NodeJudged, NodeProposed, NodeSuspected
 from labwright.record.reference_baselines import OFF_THE_SHELF_ARM
 from labwright.record.run_folder import list_result_folders, partial_path, seal_source
@@ -426,7 +427,7 @@ class NodeRunner:
         """
         context = self.context
         found = find_concluding_replicates(self.view, self.parent.id, self.node.stage)
-        replicates = [one for one in found if one.status == "good"]
+        replicates = select_whole_replicates(context.state, found)
         canvas = PlotArrays(self.node.id, inputs={one.id: list_array_folders(context, one) for one in replicates})
         if self.node.source_sha256:
             self.client.skip(PLOT)

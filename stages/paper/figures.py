@@ -37,7 +37,12 @@ from labwright.models.roles.figures import (
 )
 from labwright.models.roles.node_assessment import Statistic
 from labwright.pdf.reader import PdfError, render_page
-from labwright.record.claims.estimates import compute_paper_claims, find_ablation_conditions, find_trusted_replicates
+from labwright.record.claims.estimates import (
+    compute_paper_claims,
+    find_ablation_conditions,
+    find_trusted_replicates,
+    select_whole_replicates,
+)
 from labwright.record.events.paper_events import DraftAssessed, FiguresDrawn, FiguresReviewed
 from labwright.record.python_syntax import parse_python
 from labwright.record.result_macros import ResultMacroUse, fill_macros, to_plain_text
@@ -143,8 +148,7 @@ async def draw_figures(context: RunContext) -> None:
                 node.id,
                 inputs={
                     one.id: list_array_folders(context, one)
-                    for one in find_trusted_replicates(context.state, node.id)
-                    if one.status == "good"
+                    for one in select_whole_replicates(context.state, find_trusted_replicates(context.state, node.id))
                 },
             ),
             statistics=tuple(to_statistic(claim) for claim in compute_paper_claims(context.state)),

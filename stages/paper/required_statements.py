@@ -20,7 +20,7 @@ from labwright.models.roles.paper_writing import RequiredStatement
 from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import find_added_replicates
-from labwright.record.claims.hypothesis_tests import decide_hypotheses, is_conclusive
+from labwright.record.claims.hypothesis_tests import decide_hypotheses, list_undecided
 from labwright.record.claims.requested_estimates import list_measured_keys, list_registered_pairs, list_registered_sides
 from labwright.record.claims.sentences import join_names
 from labwright.record.claims.setting_controls import find_open_settings
@@ -40,7 +40,7 @@ HYPOTHESIS_TABLE = "hypotheses"
 def list_required_statements(state: RunState, differences: Sequence[ClaimDifference]) -> tuple[RequiredStatement, ...]:
     """Return the statements that the record requires, besides the outcomes of the hypotheses."""
     decisions, looks = decide_hypotheses(state), state.search.looks
-    by_results = not looks or looks[-1].conclusive or is_conclusive(decisions)
+    by_results = not looks or looks[-1].conclusive or not list_undecided(decisions)
     return (
         *list_reference_statements(state),
         *list_limit_statements(decisions),

@@ -24,7 +24,7 @@ from labwright.models.roles import SETUP_READER
 from labwright.models.roles.claim_reader import PrintedParagraph, SetupReaderInputs
 from labwright.record.ablation_results import add_measured_arms, collect_ablation_results
 from labwright.record.claims.estimates import Claim, find_winner
-from labwright.record.claims.hypothesis_tests import decide_hypotheses, is_conclusive
+from labwright.record.claims.hypothesis_tests import decide_hypotheses, list_undecided
 from labwright.record.claims.sentences import join_names
 from labwright.record.claims.setting_controls import build_tuning_report, compute_parity, find_controls
 from labwright.record.estimands import classify_scale, describe_estimand, find_effect_metric
@@ -338,8 +338,10 @@ def _list_seed_facts(state: RunState) -> Iterator[str]:
         early = " Stopping early at a look makes estimates optimistic." if len(state.search.looks) > 1 else ""
         last = state.search.looks[-1]
         ended = f" Sampling ended: {last.ends}." if last.ends else ""
-        clear = "every confirmatory claim was" if is_conclusive(tests) else "some confirmatory claims were not"
+        clear = "every confirmatory claim was" if not list_undecided(tests) else "some confirmatory claims were not"
         ended += f" By then {clear} decided or precise enough." * bool(tests)
+        if lock is not None and last.undecided is not None and last.seeds and last.seeds[-1] > lock.seeds[-1]:
+            early += f" Seeds beyond the {lock.n} planned ones measured only what a claim undecided by then reads."
         yield f"Looks taken, each a test of the hypotheses on test data: after {taken} seeds.{ended}{early}"
     if len(tests) > 1:
         yield f"Intervals of the {len(tests)} confirmatory hypotheses are corrected for multiple tests (Holm)."

@@ -7,8 +7,17 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.hours import POLICIES, FormerRun, OracleRun, build_report, carry_out, carry_out_at_boundary
-from benchmarks.study_world import STRATA, draw_study, drive
+from benchmarks.study_world import STRATA, StudyWorld, draw_study, drive
+from labwright.record.claims.differences import compute_differences
+from labwright.record.claims.estimates import compute_test_claims, select_whole_replicates
+from labwright.record.claims.formatting import format_setups
+from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.claims.setting_controls import find_registered_estimates
 from labwright.record.schema.decisions import build_look_sizes
+from labwright.record.schema.hypotheses import Effect
+from labwright.search.hours import TimeLimits
+from tests.search import virtual_time
+from tests.search.scripted_search import new_log, run_search
 
 CLEAR = replace(
     draw_study(0), claim="at least", effect=3.0, sd=0.3, examples=0.0, gap=0.0, failing=0.0, hours=200.0, slots=2
@@ -30,6 +39,41 @@ def test_the_program_reads_as_many_seeds_as_its_table_of_looks_and_time_allow() 
     assert 6 < found.seeds <= 0.6 * noisy.hours and found.share >= found.seeds / noisy.hours
     free = OracleRun(noisy)
     assert found.seeds < free.carry_out(looking=False).seeds < noisy.hours
+
+
+def test_seeds_beyond_the_planned_ones_run_only_the_arms_of_a_claim_that_no_look_decided() -> None:
+    study = replace(CLEAR, arms=4, objective="measure", hours=120.0)
+    [first] = study.build_plan().hypotheses
+    second = first.model_copy(
+        update={
+            "id": "g",
+            "effects": (Effect(estimand="control2 - control3", smallest=1.0),),
+        }  # always 0: never decided
+    )
+    plan = study.build_plan().model_copy(update={"hypotheses": (first, second)})
+    log = new_log(plan=plan)
+    world = StudyWorld(log, study, is_biased=False)
+    world.plan = plan
+    virtual_time.run(run_search(log, world, world.settings, limits=TimeLimits(seconds=48.0, run_seconds=60.0)))
+    state, lock = log.state, log.state.search.current_lock
+    assert lock is not None and state.limit_reason is None
+    looks = state.search.looks
+    assert looks[0].undecided == looks[-1].undecided == ("g",) and len(looks[-1].seeds) > lock.n
+    fresh = [one for one in state.nodes.values() if one.parent == lock.winner and lock.is_fresh_seed(one.seed)]
+    arms = {one.seed: {line.cell.measured_arm for line in one.attempts[-1].cells} for one in fresh if one.is_finished}
+    assert all(arms[seed] >= set(study.arm_names) for seed in lock.seeds)
+    assert all(found == {"control2", "control3"} for seed, found in arms.items() if seed not in lock.seeds)
+    h, g = decide_hypotheses(state)
+    assert h.verdict == "supported" and g.verdict == "open" and (h.look, g.look) == (0, looks[-1].look)
+    assert h.parts[0].seeds == looks[0].seeds and h.parts[0].optimistic, "a decided claim is not looked at again"
+    assert h.parts[0].left_out == g.parts[0].left_out == ()
+    n = {one.condition: one.n for one in compute_test_claims(state)}
+    assert n["method"] == n["baseline"] == lock.n < n["control2"] == n["control3"] == len(looks[-1].seeds)
+    [pair] = (one for one in compute_differences(state, compute_test_claims(state)) if one.other == "control2")
+    assert pair.seeds == lock.seeds, "arms are paired over the seeds of both"
+    assert find_registered_estimates(plan, [*compute_differences(state, compute_test_claims(state))], (h, g))
+    assert [one.seed for one in select_whole_replicates(state, fresh)] == [*lock.seeds]
+    assert "run.seeds" not in format_setups(state), "arms differ in their number of seeds"
 
 
 @pytest.mark.parametrize(("hours", "limited"), [(20.0, True), (250.0, False)])

@@ -21,8 +21,8 @@ from labwright.record.claims.hypothesis_tests import (
     compute_holm_levels,
     compute_joint_levels,
     decide_from_runs,
-    is_conclusive,
     list_chains,
+    list_undecided,
 )
 from labwright.record.claims.planned_seeds import compute_planned_seeds, predict_seeds
 from labwright.record.estimands import CellRef, is_contrast
@@ -169,7 +169,7 @@ def test_an_open_claim_tells_the_seeds_for_a_third_of_the_smallest_effect() -> N
     pairs = [(0.80 + 0.05 + e, 0.80) for e in rng.normal(0, 0.04, 5)]
     found = decide_from_runs(plan(hypothesis(DIFFERENCE)), runs_of(pairs), confirmed=True)
     part = only(found).parts[0]
-    assert part.verdict == "open" and not is_conclusive(found)
+    assert part.verdict == "open" and list_undecided(found)
     assert part.needed is not None and part.sd is not None
 
     def half_width(n: int) -> float:
@@ -179,7 +179,7 @@ def test_an_open_claim_tells_the_seeds_for_a_third_of_the_smallest_effect() -> N
     many = decide_from_runs(
         plan(hypothesis(DIFFERENCE)), runs_of([(0.83 + e, 0.80) for e in rng.normal(0, 0.04, 90)]), confirmed=True
     )
-    assert only(many).parts[0].is_precise and is_conclusive(many), "whatever the verdict"
+    assert only(many).parts[0].is_precise and not list_undecided(many), "whatever the verdict"
 
 
 def test_holm_runs_over_the_confirmatory_ones_alone() -> None:
@@ -425,7 +425,8 @@ def test_what_presupposes_another_is_tested_after_it_at_the_same_level() -> None
     lost = decide_from_runs(
         plan(other, hypothesis(DIFFERENCE, id="late", presupposes="other")), runs_of(CLEAR), confirmed=True
     )
-    assert [one.verdict for one in lost] == ["refuted", "open"] and lost[1].after == "other" and is_conclusive(lost)
+    assert [one.verdict for one in lost] == ["refuted", "open"] and lost[1].after == "other"
+    assert not list_undecided(lost)
     assert lost[1].parts[0].why == "tested only after other is supported"
 
 
@@ -471,7 +472,7 @@ def test_a_claim_about_arms_that_a_constant_prediction_equals_stays_open(
     assert bool(one_seed) is floored
     assert (found.verdict == "open") is floored and (found.rival_sign is None) is floored
     if floored:
-        assert found.p is None and found.parts[0].direction == "open" and is_conclusive([found])
+        assert found.p is None and found.parts[0].direction == "open" and not list_undecided([found])
         assert found.parts[0].why == found.floored
         assert f"at best {max(np.mean(pairs, axis=0)):.4g}, constant 0.336" in found.floored
         assert "0.336 if every prediction is the same" in one_seed["excess-drop"].line

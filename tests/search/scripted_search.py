@@ -6,7 +6,8 @@ import asyncio
 import hashlib
 import math
 from collections.abc import Callable
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from random import Random
 
 from labwright.record.event_log import MemoryLog, Recorder
@@ -165,15 +166,31 @@ class SearchWorld:
         if len(self.log.state.search.looks) > look:
             return
         conclusive = self.conclusive_look is not None and look >= self.conclusive_look
-        left = self.count_affordable_seeds(lock.looks[look])
-        ends = "decided" if conclusive else explain_sampling_end(lock, look, self.settings, affordable=left) or ""
-        seeds = tuple(node.seed for node in nodes)
-        self.log.append(LookTaken(look=look, seeds=seeds, conclusive=conclusive, ends=ends))
+        taken = LookTaken(look=look, seeds=tuple(node.seed for node in nodes), conclusive=conclusive)
+        ends = "decided" if conclusive else self.explain_sampling_end(taken) or ""
+        self.log.append(taken.model_copy(update={"ends": ends}))
 
-    def count_affordable_seeds(self, read: int = 0) -> float:
+    def explain_sampling_end(self, taken: LookTaken) -> str | None:
+        """Why no look follows this one, as `stages.evidence.resampling` has it."""
+        state, lock = self.log.state, self.log.state.search.current_lock
+        assert lock is not None
+        after = replace(state, search=replace(state.search, looks=[*state.search.looks[: taken.look], taken]))
+        count = partial(self.count_affordable_seeds, lock.looks[taken.look], state=after)
+        return explain_sampling_end(lock, taken.look, self.settings, count_affordable=count)
+
+    def continue_sampling(self) -> None:
+        """Let sampling go on in time that nothing else needs, as `stages.stage_runner` does."""
+        state = self.log.state
+        last = state.search.looks[-1] if state.search.looks else None
+        if last is None or not last.ends or last.conclusive or state.search.stage != "ablation":
+            return
+        if not state.limit_reason and self.explain_sampling_end(last) is None:
+            self.log.append(last.model_copy(update={"ends": ""}))
+
+    def count_affordable_seeds(self, read: int = 0, *, state: RunState | None = None) -> float:
         left = self.run_seconds - self.log.state.active_seconds
         return count_affordable_seeds(
-            self.log.state, self.settings, run_seconds=self.run_seconds, seconds_left=left, read=read
+            state or self.log.state, self.settings, run_seconds=self.run_seconds, seconds_left=left, read=read
         )
 
     def compute_value(self, arm: str, setting: HyperparameterSetting) -> float:
@@ -242,6 +259,7 @@ async def run_search(
         while (again := find_unsettled_stage(log.state, given)) is not None:
             choose(again, "again")
         lock()
+        world.continue_sampling()
 
     def choose(view: StageSnapshot, why: str) -> None:
         log.append(StageWinnerChosen(stage=view.stage, best=view.best_node.id if view.best_node else None, ended=why))

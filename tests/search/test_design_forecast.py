@@ -7,12 +7,14 @@ import pytest
 from labwright.record.estimands import find_hypothesis_faults
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Hyperparameter, Level, MetricSpec, TuningPlan
 from labwright.record.schema.hypotheses import Effect, Hypothesis, RivalExplanation
+from labwright.record.schema.nodes import Attempt, Cell, CellOutcomeLine, Node
 from labwright.search.design_forecast import (
     MIN_TRIALS,
     CellTimes,
     DesignForecast,
     forecast_design,
     list_main_cells,
+    read_cell_times,
     reduce_design,
 )
 
@@ -104,6 +106,36 @@ def test_what_no_claim_reads_goes_first_then_reference_models_then_trials() -> N
     assert list(find_hypothesis_faults(last)) == []
     assert {cell.level for cell in list_main_cells(last)} == {"a95"}
     assert "slot-seconds" in found[0].why
+
+
+def test_one_execution_on_a_loaded_machine_does_not_decide_alone_what_a_cell_takes() -> None:
+    cell = Cell(dataset="fashion", arm="plain", level="a95")
+
+    def node(name: str, *seconds: float) -> Node:
+        lines = [CellOutcomeLine(cell=cell, outcome="measured", id=f"{name}{one}", seconds=one) for one in seconds]
+        attempt = Attempt(number=1, cells=tuple(lines))
+        return Node(
+            id=name,
+            decision=1,
+            stage="preliminary",
+            kind="draft",
+            parent=None,
+            seed=0,
+            attempts=(attempt,),
+            status="good",
+        )
+
+    def read(*nodes: Node) -> float:
+        found = read_cell_times(nodes, 10.0)
+        assert found is not None
+        return found.average
+
+    slow = node("n0001", 50.0)
+    assert read(slow) == 30.0
+    assert read(slow, slow) == 30.0, "an execution that two nodes use counts once"
+    assert read(slow, node("n0002", 12.0, 12.5)) == 12.25
+    alone = read_cell_times([slow])
+    assert alone is not None and alone.average == 50.0
 
 
 @pytest.mark.parametrize("changes", [{"tuning": TuningPlan(budget=24, levels=("a10",))}])

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from labwright.record.claims.hypothesis_tests import decide_hypotheses, is_conclusive
+from labwright.record.claims.hypothesis_tests import decide_hypotheses, list_undecided
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.search_events import DecisionMade, PlanPrepared
 from labwright.record.schema.data_plan import DatasetFacts, Measurement
@@ -102,7 +102,7 @@ def test_at_the_floor_stages_go_on_to_their_limits_before_the_lock_and_nothing_i
         "no arm is better than a constant prediction (log_loss on validation: at best 1.1"
     )
     assert decided.floored.endswith("constant 1.1)") and decided.p is None
-    assert is_conclusive([decided]), "no further seed is spent on it"
+    assert not list_undecided([decided]), "no further seed is spent on it"
 
 
 def test_time_ends_the_search_at_the_floor_and_the_run_goes_on() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -21,6 +22,7 @@ from labwright.search.hours import (
     plan_hours,
 )
 from labwright.search.replication import FRESH_SEED_OFFSET
+from labwright.search.scheduler import ReleaseSlot
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.search.stage_snapshot import build_snapshot
 from tests.search import virtual_time
@@ -117,6 +119,48 @@ def test_the_first_trials_of_all_arms_come_before_seeds_beyond_the_fewest(second
     assert refused is None
     short = explain(seconds_left=(few + 2 * batch - 1) / 2)
     assert short is not None and "set aside for 5 fresh seeds" in short, "both arms get theirs, or none"
+
+
+@pytest.mark.parametrize(("seconds", "trials"), [(80.0, 1), (300.0, 5)])
+def test_every_arm_gets_as_many_trials_as_fit_where_a_whole_batch_does_not(seconds: float, trials: int) -> None:
+    log = new_log(plan=DECIDED.model_copy(update={"objective": "measure"}))
+    world = Slow(log, buggy=0.0, delay=lambda k: SECONDS, seconds=SECONDS)
+    many = {"tuning": StageLimits(nodes=20), "max_seeds": 60, "num_seeds": 5, "num_drafts": 1}
+    world.settings, world.run_seconds = make_settings(num_workers=2, order="arrival", lookahead=0, **many), seconds
+    virtual_time.run(run_search(log, world, world.settings))
+    actions = [one.action for one in log.state.decisions.values() if isinstance(one.action, ExpandTree)]
+    made = Counter(one.arm for action in actions if action.kind == "trial" and not action.seed for one in action.trials)
+    assert made == {"baseline": trials, "method": trials}
+
+
+class Prompt(Slow):
+    """Looks and reports take no time."""
+
+    async def perform(self, decided: DecisionMade, freed: ReleaseSlot) -> None:
+        if isinstance(decided.action, ExpandTree):
+            await super().perform(decided, freed)
+        else:
+            self._answer(decided)
+
+
+@pytest.mark.parametrize("order", ["arrival", "ticket"])
+def test_confirmation_goes_on_in_time_that_nothing_else_needs(order: str) -> None:
+    log, few = new_log(plan=DECIDED.model_copy(update={"objective": "measure"})), StageLimits(nodes=1)
+    world = Prompt(log, buggy=0.0, delay=lambda k: SECONDS, seconds=SECONDS)
+    stages = dict.fromkeys(("tuning", "agenda", "ablation"), few)
+    small = {"num_workers": 2, "num_seeds": 5, "max_seeds": 150, "lookahead": 0, "num_drafts": 1, **stages}
+    world.settings, world.run_seconds = make_settings(order=order, planned_ablations=0, **small), 900.0
+    virtual_time.run(run_search(log, world, world.settings))
+    state = log.state
+    lock, read = state.search.current_lock, len(state.search.looks[-1].seeds)
+    assert lock is not None and read == lock.looks[9] == 114
+    assert read * SECONDS > CONFIRMATION_SHARE * 2 * world.run_seconds, "its share is no limit at the end"
+    view = build_snapshot(state, "ablation", VisibleDecisions(through=state.last_decision), settings=world.settings)
+    hours = plan_hours(view, world.settings, run_seconds=world.run_seconds)
+    left = 2 * (world.run_seconds - state.active_seconds)
+    assert hours is not None and left >= hours.scoring + hours.write_up, "what comes after it keeps its time"
+    assert sum(one.stage == "ablation" and one.kind == "replicate" for one in state.nodes.values()) >= 5
+    assert state.limit_reason is None
 
 
 @pytest.mark.parametrize("decided", [False, True])

@@ -17,7 +17,7 @@ from labwright.models.backend import ModelRequest
 from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.record.cell_status import compute_all_cells
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.events.search_events import CellExecuted, DecisionMade
+from labwright.record.events.search_events import CellExecuted, ConfirmationLocked, DecisionMade, LookTaken
 from labwright.record.retention import delete_unreferenced
 from labwright.record.schema.data_plan import (
     Arm,
@@ -370,9 +370,9 @@ async def test_replicates_that_plan_the_number_of_seeds_measure_the_cells_of_hyp
     view = replace(build_snapshot(bench.state, "agenda", list_all_results(bench.state)), plan=plan)
     view = replace(view, nodes={**view.nodes, parent.id: parent})
 
-    def measured(stage: StageName, plan: DataPlan = plan) -> list[tuple[str, str, int]]:
+    def measured(stage: StageName, plan: DataPlan = plan, *, seed: int = 1000) -> list[tuple[str, str, int]]:
         replicate = Node(
-            id="n9999", decision=9999, stage=stage, kind="replicate", parent=parent.id, seed=1000, status="running"
+            id="n9999", decision=9999, stage=stage, kind="replicate", parent=parent.id, seed=seed, status="running"
         )
         cells = required_cells(replicate, view, plan=plan, reads={"method": "source"})
         return [(one.arm, one.level, one.seed) for one in cells]
@@ -380,3 +380,12 @@ async def test_replicates_that_plan_the_number_of_seeds_measure_the_cells_of_hyp
     assert measured("tuning") == [(arm, "low", 1000) for arm in ("baseline", "method", "source")]
     assert len(measured("agenda")) == len(lines)
     assert len(measured("tuning", plan.model_copy(update={"hypotheses": ()}))) == len(lines), "no hypothesis: all"
+
+    lock = ConfirmationLocked(
+        plan="", amendments=0, winner=parent.id, source="", n=1, seeds=(1000,), looks=(1, 2), trials={}
+    )
+    look = LookTaken(look=0, seeds=(1000,), undecided=(hypotheses[0].id,))
+    view = replace(view, lock=lock, looks=(look,))
+    assert len(measured("agenda")) == len(lines), "it was planned"
+    late = [(arm, "low", 1001) for arm in ("baseline", "method", "source")]
+    assert measured("agenda", seed=1001) == late, "a look added it: only what an undecided hypothesis reads"

@@ -244,7 +244,7 @@ def test_a_design_that_does_not_fit_once_measured_is_reduced_once_by_amendments(
     fit_design(bench)
     assert study.log.state.search.amendments == [], "nothing was measured yet"
 
-    def read_times(_: object) -> CellTimes:
+    def read_times(*_: object) -> CellTimes:
         return CellTimes({}, 60.0)
 
     monkeypatch.setattr("labwright.stages.data_planning.read_cell_times", read_times)
