@@ -32,7 +32,7 @@ from docs.pictures.terminal import draw
 from labwright.agent.next_steps import find_next_steps
 from labwright.inspector.diagnosis import diagnose_run
 from labwright.inspector.event_text import describe_event
-from labwright.inspector.live_view import build_frame, format_frame
+from labwright.inspector.live_view import format_live
 from labwright.inspector.render import format_status, format_tree
 from labwright.inspector.status import build_status
 from labwright.inspector.tree import build_tree
@@ -86,11 +86,7 @@ def _terminal(run: Path, begun: Log) -> None:
         apply_event(state, event, at)
         latest += [text for text in (describe_event(event, state),) if text is not None]
     last = begun[-1][1]
-    draw(
-        "scientist tree --watch RUN",
-        format_frame(build_frame(state, tuple(latest[-3:])), state.active_seconds, 32, now=last, show_all=True),
-        HERE / "watch.png",
-    )
+    draw("scientist tree --watch RUN", format_live(state, latest[-3:], 32), HERE / "watch.png")
     found = diagnose_run(state, "process 4711", next_steps=find_next_steps(state), now=last)
     status = build_status("RUN", state, (), "process 4711", now=last).model_copy(update={"diagnosis": found})
     draw("scientist status RUN", format_status(status), HERE / "status.png")
