@@ -127,7 +127,7 @@ def _describe_design(state: RunState, settings: Settings) -> str:
     view = build_snapshot(
         state, stage, VisibleDecisions(also=tuple(sorted(state.finished_decisions))), settings=settings.search
     )
-    wanted, n = compute_wanted_seeds(view, settings.search.family), count_fresh_seeds(view, settings.search)
+    wanted, n = compute_wanted_seeds(view), count_fresh_seeds(view, settings.search)
     best = view.best_node or view.root
     took = best.attempts[-1].seconds if best is not None and best.attempts else 0.0
     left = max(0.0, settings.time_limit - state.active_seconds) * settings.search.num_workers

@@ -415,7 +415,7 @@ _Layer = tuple[str, Mapping[str, Any], Path]
 """Description of the source, the settings, and the folder that their relative paths refer to."""
 
 
-_RETIRED_KEYS = frozenset({"sandbox.pool"})
+_RETIRED_KEYS = frozenset({"sandbox.pool", "search.family"})
 """Settings of earlier versions, which recorded runs may have."""
 
 

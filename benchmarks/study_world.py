@@ -395,7 +395,7 @@ class StudyWorld(SearchWorld):
         taken = LookTaken(
             look=look, seeds=tuple(node.seed for node in nodes), resampled=(self.study.spread_of_examples,)
         )
-        conclusive = is_conclusive(decide_after_look(state, taken, self.settings.family))
+        conclusive = is_conclusive(decide_after_look(state, taken))
         limit = explain_sampling_end(
             lock, look, self.settings, affordable=self.count_affordable_seeds(lock.looks[look])
         )

@@ -147,28 +147,7 @@ class Campaign(
 
     ideas: list[Path] | None = Argument(None, metavar="IDEAS...", help="Idea files (JSON), or folders of them.")
     out: Path = Option(help="Output folder (created).")
-    topic: list[Path] | None = Option(
-        None,
-        metavar="FILE|DIR",
-        help="A topic to generate ideas for, or a folder of topics, such as MLR-Bench's tasks/.",
-    )
-    count: int = Option(1, "-n", "--count", min=1, max=50, help="With --topic: number of ideas per topic.")
     parallel: int | None = Option(None, min=1, help="Number of concurrent runs; default: --workers.")
-    portfolio: bool = Option(
-        False,
-        "--portfolio",
-        help="First run a cheap pilot of every idea; only those with the most expected decided claims per compute "
-        "hour continue.",
-    )
-    keep: int | None = Option(
-        None, min=1, help="Portfolio in which at most N ideas continue; default: a quarter of the ideas."
-    )
-    pilot: str | None = Option(
-        None,
-        metavar="TIME",
-        help="Portfolio with this time limit of a pilot; default: 1h, and at most three tenths of --time-limit for "
-        "all pilots.",
-    )
     config: ConfigOption = None
     json: JsonOption = False
 

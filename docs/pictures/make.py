@@ -25,7 +25,6 @@ from docs.pictures.browser import (
     show_node,
     show_note,
     show_number,
-    show_part,
 )
 from docs.pictures.moving import as_if_now
 from docs.pictures.terminal import draw
@@ -122,7 +121,6 @@ def _pages(camera: Camera, run: Path) -> None:
     camera.take("number", f"{page}/paper", show_number)
     camera.take("calls", f"{page}/calls?role=code", show_note)
     camera.take("chart", f"{page}/chart", show_chart, viewport={"width": 1280, "height": 620})
-    camera.take("compare", f"{page}/compare?n={mended}&n={nodes[0].id}", show_part("section.card"))
     camera.take("reports", f"{page}/reports", open_part("#report-tuning"))
     camera.take("checks", f"{page}/checks")
     camera.take("dark", f"{page}/tree", show_node(mended), color_scheme="dark")

@@ -15,9 +15,9 @@ from labwright.inspector.logs import describe_small_step
 from labwright.inspector.render import format_status, format_tree
 from labwright.inspector.status import RunStatus, read_status
 from labwright.inspector.tree import build_tree
+from labwright.inspector.web.cell_grid import build_grid
 from labwright.inspector.web.fragments import RunFragments
 from labwright.inspector.web.node_panel import build_panel
-from labwright.inspector.web.node_table import build_grid
 from labwright.inspector.web.page_renderer import PageRenderer
 from labwright.inspector.web.run_cache import CachedRun
 from labwright.record.events.run_events import RunResumed
