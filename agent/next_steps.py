@@ -30,7 +30,6 @@ from labwright.record.schema.decisions import (
 from labwright.record.schema.nodes import KIND_NAMES, PHASES, REVISION_PHASES, STAGES, Phase, StageName
 from labwright.search.design_forecast import forecast_design, read_cell_times, read_spreads
 from labwright.search.policy import build_policy
-from labwright.search.replication import compute_wanted_seeds, count_fresh_seeds
 from labwright.search.settings import SearchSettings
 from labwright.search.stage_snapshot import build_snapshot
 from labwright.stages.cost_table import compute_spent_by_phase, sum_costs
@@ -117,44 +116,6 @@ def _describe_action(action: SearchAction, stage: StageName) -> str:
             return action.task
 
 
-def _describe_design(state: RunState, settings: Settings) -> str:
-    """Describe the seeds that the pilot suggests, and what a smaller design could decide, from the pilot until
-    the lock.
-    """
-    stage = state.search.stage
-    if stage is None or state.search.current_lock is not None or not state.search.stages["tuning"].is_settled:
-        return ""
-    view = build_snapshot(
-        state, stage, VisibleDecisions(also=tuple(sorted(state.finished_decisions))), settings=settings.search
-    )
-    wanted, n = compute_wanted_seeds(view), count_fresh_seeds(view, settings.search)
-    best = view.best_node or view.root
-    took = best.attempts[-1].seconds if best is not None and best.attempts else 0.0
-    left = max(0.0, settings.time_limit - state.active_seconds) * settings.search.num_workers
-    room = n if n * took <= left else int(left / took)
-    smaller = (
-        [
-            f"{room} decide effects from {effect.smallest * (count / max(room, 1)) ** 0.5:.3g}"
-            for name, count in wanted.items()
-            if count > room
-            for one in state.search.data_plan.hypotheses
-            if one.id == name
-            for effect in one.effects[:1]
-        ]
-        if state.search.data_plan is not None
-        else []
-    )
-    need = ", ".join(f"{name} {count}" for name, count in wanted.items())
-    if not need:
-        return ""
-    why = "search.max_seeds" if room == n else "the remaining time"
-    return f"fresh seeds needed: {need}" + (
-        f"; {why} allows {room}: {'; '.join(smaller)} (raise the limit, or amend the plan with scientist amend)"
-        if smaller
-        else f"; {n} are reserved"
-    )
-
-
 def _describe_hours(state: RunState, settings: Settings) -> tuple[str, ...]:
     """Return what the remaining hours can decide, in lines, until the lock; none without time or a claim."""
     left, plan = settings.time_limit - state.active_seconds, state.search.data_plan
@@ -209,7 +170,6 @@ def estimate_remaining(state: RunState) -> RemainingEstimate | None:
     phases = estimate_phases(table, rows)
     known = all(one.usd is not None for one in phases)
     return RemainingEstimate(
-        design=_describe_design(state, settings),
         hours=_describe_hours(state, settings),
         calls=round(sum(number for _, number in asked)),
         usd=cost.usd if known else None,

@@ -171,7 +171,7 @@ class Settings(FrozenModel):
         default="standard",
         description=(
             "one word for limits, seeds, trials and rounds of revision (docs/budget.md); a value that is set anywhere "
-            "wins; --dry-run compares the three"
+            "wins"
         ),
     )
     time_limit: Annotated[float, BeforeValidator(parse_duration)] = Field(
@@ -415,7 +415,7 @@ _Layer = tuple[str, Mapping[str, Any], Path]
 """Description of the source, the settings, and the folder that their relative paths refer to."""
 
 
-_RETIRED_KEYS = frozenset({"sandbox.pool", "search.family"})
+_RETIRED_KEYS = frozenset({"sandbox.pool", "search.family", "alerts.webhook", "alerts.ntfy"})
 """Settings of earlier versions, which recorded runs may have."""
 
 

@@ -236,8 +236,6 @@ def format_status(status: RunStatus) -> list[Text]:
         if any(one.planned + one.spent for one in status.remaining.phases):
             lines.append(_format_pair("spent", format_phases(status.remaining.phases)))
         lines += [_format_pair("can decide", line) for line in status.remaining.hours]
-        if status.remaining.design:
-            lines.append(_format_pair("design", status.remaining.design))
     if status.plan:
         seeds = "" if status.locked is None else f", locked with {format_quantity(status.locked, 'fresh seed')}"
         lines.append(

@@ -125,9 +125,6 @@ class RemainingEstimate(FrozenModel):
         default=(), description="planned and spent USD; empty if a price is unknown"
     )
     hours: tuple[str, ...] = Field(default=(), description="lines that say what the run can decide in its time")
-    design: str = Field(
-        default="", description="design suggested by the pilot, and a smaller one if it exceeds the limits"
-    )
 
 
 class EventLine(FrozenModel):

@@ -244,9 +244,6 @@ class Doctor(CliCommand, to=app, work="agent.cli.doctor:run_doctor", settings=MO
 
     config: ConfigOption = None
     runs: Path = Option(Path("runs"), help="Folder of your runs, whose disk and filesystem are checked.")
-    probe_context: bool = Option(
-        False, "--probe-context", help="With --model: measure the effective context window (up to 500k characters)."
-    )
     fix: bool = Option(
         False,
         "--fix",

@@ -27,8 +27,8 @@ GRADE_COLOURS = {"ok": "green", "warning": "yellow", "fault": "red"}
 
 def run_doctor(args: Doctor) -> int:
     named = "models.name" in args.flags
-    if not named and (args.probe_context or "models.base_url" in args.flags):
-        raise UsageError("--probe-context and --base-url require --model")
+    if not named and "models.base_url" in args.flags:
+        raise UsageError("--base-url requires --model")
     place = nearest_existing(args.runs)
     if not place.is_dir():
         raise UsageError(f"--runs {args.runs}: {place} is a file, not a folder; choose another --runs")
@@ -44,7 +44,7 @@ def run_doctor(args: Doctor) -> int:
     if named and (line := describe_reviewer(settings.models)):
         probes.append(iter([("reviewer", Verdict("ok", line))]))
     if named:
-        probes.append(check_models(settings, probe_context=args.probe_context))
+        probes.append(check_models(settings))
     for check, verdict in chain(*probes):
         findings.append((check, verdict))
         if not args.json:
@@ -98,10 +98,10 @@ def check_machine(settings: Settings, place: Path, environment: Mapping[str, str
             yield check, _describe_broken_probe(error)
 
 
-def check_models(settings: Settings, *, probe_context: bool) -> Iterator[tuple[str, Verdict]]:
+def check_models(settings: Settings) -> Iterator[tuple[str, Verdict]]:
     """Yield every finding about the configured models."""
     try:
-        yield from model.check_models(settings.models, probe_context=probe_context, rng=Random())
+        yield from model.check_models(settings.models, rng=Random())
     except Exception as error:  # noqa: BLE001  a failing probe must not hide the others
         yield "model", _describe_broken_probe(error)
 

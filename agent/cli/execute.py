@@ -16,12 +16,12 @@ from rich.text import Text
 
 from labwright.agent.cli.commands import Execute
 from labwright.agent.cli.dry_run import list_dataset_rows
-from labwright.agent.cli.errors import DONE, FAILED, format_line, print_result, print_to_stderr
+from labwright.agent.cli.errors import DONE, FAILED, format_block, format_line, print_result, print_to_stderr
 from labwright.agent.cli.preflight import check_isolation
 from labwright.agent.data import describe_columns, describe_targets, list_sources, survey_own_data
 from labwright.agent.forecast import check_studied_llms, open_studied_llms
 from labwright.agent.settings import Settings, compose_settings, parse_duration
-from labwright.inspector.safe_text import format_duration, to_plain
+from labwright.inspector.safe_text import format_duration
 from labwright.record.errors import UsageError
 from labwright.record.schema import Scalar
 from labwright.record.schema.data_plan import DatasetFacts
@@ -124,7 +124,7 @@ def _format_reading(facts: DatasetFacts, rows: int, columns: Sequence[ColumnRead
 
 def format_outcome(outcome: JobOutcome) -> Iterator[Text | Table]:
     """Format the printed output, the measurements, and the result."""
-    yield from _format_printed(outcome.stdout_tail)
+    yield from format_block(outcome.stdout_tail)
     if outcome.measurements:
         yield Table.of(
             ("metric", "dataset", "split", "condition", "seed", "grade", "value"),
@@ -152,14 +152,8 @@ def format_outcome(outcome: JobOutcome) -> Iterator[Text | Table]:
     if failure is None:
         yield Text(ended, style="green")
     else:
-        yield from _format_printed(failure.traceback, "dim")
+        yield from format_block(failure.traceback, "dim")
         yield format_line(f"{ended}; failed ({failure.kind}): {failure.message}", "red")
-
-
-def _format_printed(text: str, style: str = "") -> Iterator[Text]:
-    """Format printed lines with their indentation, safe for a terminal."""
-    for one in text.splitlines():
-        yield Text(" " * (len(one) - len(one.lstrip(" "))) + to_plain(one), style=style)
 
 
 def _split_list(text: str) -> list[str]:
