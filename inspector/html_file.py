@@ -140,7 +140,6 @@ class _HtmlFile:
         if state.kind == "paper":
             yield "paper", partial(papers.paper, name)
             yield "chart", partial(handlers.chart, name, part=True)
-        yield "cells", partial(handlers.cells, name, part=True)
         for node in state.nodes:
             yield f"nodes/{node}", partial(handlers.node, name, node, part=True)
         for figure in list_figures(state):

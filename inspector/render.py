@@ -9,7 +9,6 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from labwright.inspector.cell_text import format_cells, format_remaining, format_tuning
 from labwright.inspector.diagnosis import ErrorCount, RunDiagnosis
 from labwright.inspector.safe_text import (
     format_cached,
@@ -20,10 +19,19 @@ from labwright.inspector.safe_text import (
     to_plain,
 )
 from labwright.inspector.status import BudgetUsage, LlmUsage, PhaseSpending, RemainingEstimate, RunStatus
-from labwright.inspector.tree import CloseCall, NodeRow, RunTree, StageRows, TreeMetric, format_branch_point
-from labwright.record.cell_status import PhaseHours
+from labwright.inspector.tree import (
+    CloseCall,
+    NodeRow,
+    RunTree,
+    StageRows,
+    TreeMetric,
+    format_branch_point,
+    format_remaining,
+)
+from labwright.record.cell_status import CellTotals, PhaseHours
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.sentences import describe_need, describe_outcome, format_lost_seeds
+from labwright.record.claims.setting_controls import ArmTuningReport, TuningReport
 from labwright.record.reducers.run_state import RoleUsage
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.schema.nodes import KIND_NAMES, SEARCH_KINDS, NodeKind, NodeStatus
@@ -289,7 +297,6 @@ def _format_diagnosis(status: RunStatus, found: RunDiagnosis) -> Iterator[Text]:
             [f"{number}. {to_plain(one)}" for number, one in enumerate(found.next, 1) if one != status.next],
             MAX_LINES,
         ),
-        ("slots", [f"{one.number}: {to_plain(one.why)}" for one in found.slots], MAX_LINES),
         (
             "unfinished",
             [
@@ -327,9 +334,7 @@ def _format_comparison(one: ClaimDifference) -> str:
     line = f"{one.dataset} {one.condition} - {one.other}: {one.name} {one.mean:+.4g}"
     if one.sd is not None and one.low is not None and one.high is not None:
         line += f" (sd {one.sd:.3g}, 95 % interval [{one.low:+.4g}, {one.high:+.4g}], n = {one.n})"
-    elif one.n == 1:
-        line += " (one seed: the noise is unknown)"
-    return f"{line}  {one.basis_text if one.n == 1 or one.sd is not None else 'identical for every seed'}"
+    return f"{line}  {one.basis_text if one.sd is not None else 'identical for every seed'}"
 
 
 BAR_WIDTH = 20
@@ -425,3 +430,41 @@ def format_phases(phases: Sequence[PhaseSpending]) -> str:
 
 def _format_pair(name: str, value: str) -> Text:
     return Text(f"{name:<12}" if len(name) < 12 else f"{name} ", style="cyan") + Text(value)
+
+
+def format_cells(cells: CellTotals) -> str:
+    """Format all cells of a run in one line."""
+    parts = [
+        (cells.measured, "measured"),
+        (cells.taken_over, "reused"),
+        (cells.failed, "failed"),
+        (cells.left_out, "left out"),
+        (cells.waiting, "waiting"),
+    ]
+    shown = ", ".join(f"{number} {what}" for number, what in parts if number)
+    saved = f", {format_duration(cells.seconds_saved)} saved by reuse" if cells.seconds_saved else ""
+    differing = "".join(f"; {a} and {b} have the same key but different values" for a, b in cells.differing[:1])
+    return (
+        f"{shown} (of {cells.owed}); {format_duration(cells.seconds)} "
+        f"compute{saved}{format_remaining(cells)}{differing}"
+    )
+
+
+def format_tuning(account: TuningReport) -> str:
+    """Format the used tuning budget and the best value of each arm in one line."""
+    return (
+        f"{'; '.join(_format_arm(account, one) for one in account.arms)} ({to_plain(account.metric.name)}, "
+        f"{account.dataset})"
+    )
+
+
+def _format_arm(account: TuningReport, one: ArmTuningReport) -> str:
+    tuning, effort = account.tuning, one.effort
+    given = (
+        f"{format_duration(effort.seconds)} of {format_duration(tuning.budget)}"
+        if tuning.currency == "seconds"
+        else f"{format_quantity(effort.trials, 'trial')} + {format_quantity(effort.versions, 'version')} of code "
+        f"(budget {tuning.budget:g})"
+    )
+    notes = "" if one.chosen is None else ", stale" * one.chosen.stale + ", not converged" * one.chosen.gaining
+    return f"{to_plain(one.arm)} {given}{f', best {one.best:.4g}' if one.best is not None else ''}{notes}"

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from labwright.inspector.cell_text import format_trials
-from labwright.inspector.safe_text import format_count, format_dollars, format_duration, shorten
+from labwright.inspector.safe_text import format_count, format_dollars, format_duration, shorten, to_plain
 from labwright.record.cell_status import CellCounts, CellStatus, compute_all_cells, count_cells
 from labwright.record.claims.estimates import compute_node_score, find_winner, nodes_ignoring_seed
 from labwright.record.claims.setting_controls import TuningReport, build_tuning_report
@@ -309,4 +308,27 @@ def format_branch_point(one: BranchPoint) -> str:
         f"branch of {shorten(one.run, 80)} {where}{who}: {format_quantity(one.nodes, 'node')} reused (cost: "
         f"{one.calls} calls, {format_count(one.tokens)} tokens, {format_dollars(one.usd, one.unpriced)}, "
         f"{format_duration(one.seconds)} of work, {format_duration(one.code_seconds)} of it running code)"
+    )
+
+
+# --- cells and trials in words ---------------------------------------------------------------------------------------
+
+
+def format_remaining(cells: CellCounts) -> str:
+    """Format the estimated compute time of waiting cells as `, about 4m12s compute left`; empty if unknown."""
+    return f", about {format_duration(cells.seconds_left)} compute left" if cells.seconds_left is not None else ""
+
+
+def format_trials(account: TuningReport, node: str) -> str:
+    """Format the trials of a node in one line with the best value: `smooth: 4 trials, best 0.93`."""
+    own = [one for one in account.trials if one.node == node]
+    if not own:
+        return "best settings repeated with another seed"
+    values = [one.values[account.dataset] for one in own if account.dataset in one.values]
+    best = f", best {(max if account.metric.higher_is_better else min)(values):.4g}" if values else ""
+    failed = sum(one.outcome == "failed" for one in own)
+    share = f" at {own[0].share:g}" if own and own[0].share < 1 else ""
+    return (
+        f"{', '.join(dict.fromkeys(to_plain(one.arm) for one in own))}: {format_quantity(len(own), 'trial')}{share}"
+        f"{best}{f', {failed} failed' if failed else ''}"
     )

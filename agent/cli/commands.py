@@ -372,7 +372,6 @@ class Status(CliCommand, to=app, work="agent.cli.status:show_status"):
     wait for, errors, baseline differences and next steps."""
 
     run: RunArgument
-    short: bool = Option(False, "--short", help="Print one line: condition, phase, verdicts, time and cost.")
     json: JsonOption = False
 
 

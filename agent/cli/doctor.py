@@ -14,7 +14,7 @@ from rich.text import Text
 from labwright.agent.cli.commands import Doctor
 from labwright.agent.cli.errors import DONE, FINDINGS, print_lines, print_to_stderr
 from labwright.agent.cli.preflight import nearest_existing
-from labwright.agent.doctor import Verdict, fixes, gpu, machine, model
+from labwright.agent.doctor import Verdict, gpu, machine, model
 from labwright.agent.environment import choose_reviewer, describe_reviewer
 from labwright.agent.settings import Settings, compose_settings
 from labwright.inspector.safe_text import to_plain
@@ -34,7 +34,7 @@ def run_doctor(args: Doctor) -> int:
         raise UsageError(f"--runs {args.runs}: {place} is a file, not a folder; choose another --runs")
     settings = compose_settings(config=args.config, flags=args.flags)
     if args.fix:
-        for line in (fixes.install_debian_packages(), fixes.install_torch(settings.sandbox.python)):
+        for line in (machine.install_debian_packages(), machine.install_torch(settings.sandbox.python)):
             if line:
                 print_to_stderr(line)
     if args.gpu:

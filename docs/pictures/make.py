@@ -28,7 +28,6 @@ from docs.pictures.browser import (
 )
 from docs.pictures.moving import as_if_now
 from docs.pictures.terminal import draw
-from labwright.agent.next_steps import find_next_steps
 from labwright.inspector.diagnosis import diagnose_run
 from labwright.inspector.event_text import describe_event
 from labwright.inspector.live_view import format_live
@@ -86,7 +85,7 @@ def _terminal(run: Path, begun: Log) -> None:
         latest += [text for text in (describe_event(event, state),) if text is not None]
     last = begun[-1][1]
     draw("scientist tree --watch RUN", format_live(state, latest[-3:], 32), HERE / "watch.png")
-    found = diagnose_run(state, "process 4711", next_steps=find_next_steps(state), now=last)
+    found = diagnose_run(state, "process 4711", now=last)
     status = build_status("RUN", state, (), "process 4711", now=last).model_copy(update={"diagnosis": found})
     draw("scientist status RUN", format_status(status), HERE / "status.png")
 

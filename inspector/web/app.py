@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import quote
 
 from fastapi import FastAPI, HTTPException, Request
@@ -18,10 +17,9 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
-from labwright.inspector.diagnosis import NextSteps, SlotState, describe_slots
+from labwright.inspector.diagnosis import list_next_steps, list_waiting
 from labwright.inspector.run_files import MAX_FILE_BYTES, PathRefusedError, open_within, read_blocks
 from labwright.inspector.status import RemainingEstimate
-from labwright.inspector.web.cell_grid import OUTCOME_SIGNS, build_grid
 from labwright.inspector.web.charts import build_run_chart
 from labwright.inspector.web.fragments import LIVE_VIEWS, Fragment, RunFragments, encode_update, group_by_parent
 from labwright.inspector.web.node_panel import build_panel, list_calls, open_call
@@ -51,8 +49,8 @@ POLL_SECONDS = 0.1
 """Seconds between checks of a run for live updates."""
 HEARTBEAT_SECONDS = 15.0
 """Seconds between heartbeats of a stream."""
-EstimateRemaining = Callable[[RunState], tuple[RemainingEstimate | None, NextSteps]]
-"""Estimates the remaining cost of a run and its next steps; supplied by the command that starts the page."""
+EstimateRemaining = Callable[[RunState], RemainingEstimate | None]
+"""Estimates the remaining cost of a run; supplied by the command that starts the page."""
 ReadFragments = Callable[[], tuple[int, dict[str, Fragment]]]
 
 
@@ -76,7 +74,6 @@ def make_app(place: Path, *, read_only: bool = False, estimate: EstimateRemainin
         f"{run}/files/{{path:path}}": handlers.file,
         f"{run}/now": handlers.now,
         f"{run}/chart": handlers.chart,
-        f"{run}/cells": handlers.cells,
         f"{run}/trace": papers.trace,
         f"{run}/paper": papers.paper,
         f"{run}/figures/{{figure}}": papers.figure,
@@ -163,20 +160,25 @@ class Handlers:
         """Render what a running run does; empty if it is not running."""
         run = self.get_run(name)
         with run.lock:
-            shown = read_current_activity(run, self.foresee) if run.process else None
-        return self.pages.render_view("now", run, part=True, now=shown)
+            state, limit, now = run.state, run.state.time_limit, time.time()
+            worked = state.active_seconds + (0.0 if state.is_paused else max(0.0, now - state.last_event_at))
+            return self.pages.render_view(
+                "now",
+                run,
+                part=True,
+                working=run.process is not None,
+                waiting=list_waiting(state, run.process, now),
+                next=list_next_steps(state),
+                seconds_left=None if limit is None else max(0.0, limit - worked),
+                time_limit=limit,
+                remaining=self.foresee(state) if self.foresee is not None else None,
+            )
 
     def chart(self, name: str, part: bool = False) -> Response:
         run = self.get_run(name)
         with run.lock:
             shown = build_run_chart(run)
         return self.pages.render_view("chart", run, part=part, live="chart", chart=shown)
-
-    def cells(self, name: str, first: int = 0, part: bool = False) -> Response:
-        run = self.get_run(name)
-        with run.lock:
-            grid = build_grid(run, first)
-        return self.pages.render_view("cells", run, part=part, grid=grid, signs=OUTCOME_SIGNS)
 
     def calls(self, name: str, role: str = "", first: int = 0) -> Response:
         run = self.get_run(name)
@@ -294,29 +296,6 @@ class Handlers:
         found = [line for name in self.runs.list_names() if (line := self.runs.find_entry(name)) is not None]
         pieces = (Fragment(f"run-{one.name}", "runs", self.pages.render_macro("pieces", "run", one)) for one in found)
         return 0, {piece.id: piece for piece in pieces}
-
-
-class CurrentActivity(NamedTuple):
-    """Current activity of a running run, its time limit and remaining time in seconds (None: no limit), and the next
-    steps."""
-
-    seconds_left: float | None
-    time_limit: float | None
-    remaining: RemainingEstimate | None
-    slots: tuple[SlotState, ...]
-    next: tuple[str, ...]
-
-
-def read_current_activity(run: CachedRun, foresee: EstimateRemaining | None) -> CurrentActivity:
-    """Describe what a run is currently doing."""
-    state, limit = run.state, run.state.time_limit
-    worked = state.active_seconds + (0.0 if state.is_paused else max(0.0, time.time() - state.last_event_at))
-    workers = state.read_setting("search.num_workers")
-    ahead, outlook = (
-        foresee(state) if foresee is not None else (None, NextSteps(workers=workers if isinstance(workers, int) else 1))
-    )
-    left = None if limit is None else max(0.0, limit - worked)
-    return CurrentActivity(left, limit, ahead, describe_slots(state, outlook), outlook.actions)
 
 
 def _run_address(run: str) -> str:
