@@ -19,15 +19,7 @@ from labwright.inspector.safe_text import (
     to_plain,
 )
 from labwright.inspector.status import BudgetUsage, LlmUsage, PhaseSpending, RemainingEstimate, RunStatus
-from labwright.inspector.tree import (
-    CloseCall,
-    NodeRow,
-    RunTree,
-    StageRows,
-    TreeMetric,
-    format_branch_point,
-    format_remaining,
-)
+from labwright.inspector.tree import NodeRow, RunTree, StageRows, TreeMetric, format_branch_point, format_remaining
 from labwright.record.cell_status import CellTotals, PhaseHours
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.sentences import describe_need, describe_outcome, format_lost_seeds
@@ -97,7 +89,6 @@ def format_tree(tree: RunTree, *, ascii: bool = False) -> list[Text]:
         if stage.nodes:
             lines.append(format_stage(stage))
             lines += [format_node(row, tree.metric, ascii=ascii) for row in stage.nodes]
-            lines += [format_close_call(one) for one in stage.compared]
     if not any(stage.nodes for stage in tree.stages):
         lines.append(Text("no nodes yet", style="dim"))
     return lines
@@ -131,17 +122,6 @@ def format_stage(stage: StageRows) -> Text:
         line.append(f"  pending: {', '.join(stage.pending)}", style="not bold cyan")
     if stage.limited or stage.ended:
         line.append(f"  ({shorten(stage.limited or stage.ended or '', 60)})", style="not bold dim")
-    return line
-
-
-def format_close_call(one: CloseCall) -> Text:
-    """Format the comparison of two nodes in one line."""
-    line = Text(f"  {one.a} or {one.b}: ")
-    if not one.answered:
-        line.append("asking a model which is sounder", style="dim")
-        return line
-    line.append(f"{one.better or 'neither'} is sounder", style="yellow")
-    line.append(f"  {shorten(one.reasons, 80)}", style="dim")
     return line
 
 

@@ -12,7 +12,6 @@ from labwright.record.claims.estimates import compute_node_score, find_winner, n
 from labwright.record.claims.setting_controls import TuningReport, build_tuning_report
 from labwright.record.reducers.run_state import RunState, sum_usage
 from labwright.record.schema import FrozenModel
-from labwright.record.schema.decisions import CompareNodes
 from labwright.record.schema.nodes import (
     KIND_NAMES,
     SEARCH_KINDS,
@@ -65,16 +64,6 @@ class NodeRow(FrozenModel):
     cells: CellCounts | None = None
 
 
-class CloseCall(FrozenModel):
-    """Two nodes that measurements could not separate; `better` is the node that a model preferred, or None."""
-
-    a: str
-    b: str
-    better: str | None
-    answered: bool
-    reasons: str
-
-
 class StageFacts(FrozenModel):
     """State of a stage. `limited` is the limit that was reached; `pending` is the remaining work of a finished
     stage during the search of the next stage.
@@ -91,7 +80,6 @@ class StageFacts(FrozenModel):
 class StageRows(StageFacts):
     """One stage with its nodes in tree order."""
 
-    compared: tuple[CloseCall, ...]
     nodes: tuple[NodeRow, ...]
 
     @property
@@ -209,9 +197,7 @@ def build_tree(state: RunState, cells: CellsByNode | None = None) -> RunTree:
         ancestry=list_branch_points(state),
         stages=tuple(
             StageRows(
-                **stage_fields(state, name),
-                compared=tuple(_find_close_calls(state, name)),
-                nodes=tuple(row(node, depth) for node, depth in _walk_stage(state, name)),
+                **stage_fields(state, name), nodes=tuple(row(node, depth) for node, depth in _walk_stage(state, name))
             )
             for name in STUDY_STAGES[state.kind]
         ),
@@ -220,20 +206,6 @@ def build_tree(state: RunState, cells: CellsByNode | None = None) -> RunTree:
 
 def _find_value(node: Node, metric: str) -> float | None:
     return next((one.value for one in node.measurements if one.name == metric), None)
-
-
-def _find_close_calls(state: RunState, stage: StageName) -> Iterator[CloseCall]:
-    for decided in state.decisions.values():
-        action = decided.action
-        if isinstance(action, CompareNodes) and action.stage == stage:
-            found = state.search.comparisons.get((action.a, action.b))
-            yield CloseCall(
-                a=action.a,
-                b=action.b,
-                better=found.better if found else None,
-                answered=found is not None,
-                reasons=found.reasons if found else "",
-            )
 
 
 def find_node_limit(state: RunState, stage: StageName) -> int | None:

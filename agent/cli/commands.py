@@ -93,7 +93,6 @@ class Run(
     task: Path | None = Option(
         None, help="With --code, instead of --idea: a question file (.md, .toml) answered by a single experiment."
     )
-    paper: bool = Option(False, "--paper", help="With --task: run a full study of the question and write a paper.")
     idea_idx: int | None = Option(None, help="Index of the idea in a list, starting at 0.")
     config: ConfigOption = None
     runs: Path = Option(Path("runs"), help="Folder in which the run's folder is created.")
@@ -202,7 +201,9 @@ class Revise(CliCommand, to=app, work="agent.cli.branch:revise", settings=(*RUN_
     more: list[Path] | None = Argument(None, metavar="[FILE...]", help="Further reviews.")
 
 
-class Execute(CliCommand, to=app, work="agent.cli.execute:execute_file", settings=("assignments", "data"), name="exec"):
+class Execute(
+    CliCommand, to=app, work="agent.cli.execute:execute_file", settings=("assignments", "data", "timeout"), name="exec"
+):
     """Run a Python file in the sandbox, as a node would. Shows output and measurements; exits 1 if the file fails."""
 
     file: Path | None = Argument(None, metavar="FILE", help="Python file, such as the experiment.py of a node.")
@@ -216,7 +217,6 @@ class Execute(CliCommand, to=app, work="agent.cli.execute:execute_file", setting
     setting: list[str] | None = Option(
         None, metavar="NAME=VALUE", help="Hyperparameter of these cells, passed in cell.setting; may be repeated."
     )
-    timeout: str | None = Option(None, help="Wall-clock limit, such as 90s or 5m; default: sandbox.timeout.")
     config: ConfigOption = None
     json: JsonOption = False
 

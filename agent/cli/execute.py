@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
-from math import inf
 from typing import Any
 
 from rich.text import Text
@@ -20,7 +19,7 @@ from labwright.agent.cli.errors import DONE, FAILED, format_block, format_line, 
 from labwright.agent.cli.preflight import check_isolation
 from labwright.agent.data import describe_columns, describe_targets, list_sources, survey_own_data
 from labwright.agent.forecast import check_studied_llms, open_studied_llms
-from labwright.agent.settings import Settings, compose_settings, parse_duration
+from labwright.agent.settings import Settings, compose_settings
 from labwright.inspector.safe_text import format_duration
 from labwright.record.errors import UsageError
 from labwright.record.schema import Scalar
@@ -50,7 +49,6 @@ def execute_file(args: Execute) -> int:
         file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {file}: {error}; it must be a Python file in UTF-8") from None
-    limit = None if args.timeout is None else parse_timeout(args.timeout)
     if bool(args.cells.strip()) != bool(args.on.strip()) or (args.setting and not args.cells.strip()):
         raise UsageError(
             "--cells requires --on, and --setting requires both: --cells baseline@low,method@low --on digits"
@@ -64,7 +62,7 @@ def execute_file(args: Execute) -> int:
     outcome = asyncio.run(
         run_file(
             file,
-            timeout=limit,
+            timeout=settings.sandbox.timeout,
             seed=settings.seed,
             settings=settings.sandbox,
             sources=list_sources(settings),
@@ -181,12 +179,3 @@ def _parse_hyperparameter(text: str) -> tuple[str, Scalar]:
         found: Any = json.loads(value)
         return name.strip(), found if isinstance(found, bool | int | float) else value.strip()
     return name.strip(), value.strip()
-
-
-def parse_timeout(text: str) -> float:
-    """Parse --timeout to seconds. Raises `UsageError`."""
-    with suppress(ValueError):
-        limit = float(parse_duration(text))
-        if 0 < limit < inf:
-            return limit
-    raise UsageError(f"--timeout {text!r} is not a duration: write 90s, 5m or a number of seconds")

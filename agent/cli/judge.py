@@ -269,11 +269,11 @@ def _audit_facts(path: Path) -> AuditFacts:
 
 async def _judge_paper(args: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) -> Judgement | JudgePanel:
     """Judge an external paper. Raises `UsageError` for the offline model, which cannot read it."""
-    settings = compose_settings(flags=args.flags).models
+    settings, read = compose_settings(flags=args.flags).models, await read_paper(path)
     if _is_offline(settings, judges):
         raise UsageError(f"no model reads {path}: {CONFIGURE_MODEL_HINT}; without one: scientist audit {path}")
     facts = await collect_audit_facts(path, results=args.results) if args.view == "all" else None
-    paper = await guard_paper(await read_paper(path))
+    paper = await guard_paper(read)
     case = JudgeCase(paper, rubric, path.name)
     case = await attach_evidence(case, _build_inputs(args), facts, _open_readers(settings, judges))
     return await _ask_judges(case, settings, judges, args.n)

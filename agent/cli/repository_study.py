@@ -6,7 +6,6 @@ The same command continues an unfinished folder of the same request.
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,23 +104,6 @@ def build_question_idea(question: ResearchQuestion, name: str) -> Idea:
             "Experiments": steps,
             "Short Hypothesis": question.question,
         }
-    )
-
-
-def plan_full_study(task: Path, settings: Settings) -> tuple[Idea, Settings]:
-    """Return the idea of a full study of a question, and its settings. Raises `UsageError`."""
-    question = read_question(task)
-    if settings.code.repository is None or not question.run:
-        raise UsageError("--paper requires --code, and `run` and `measure` in the --task file")
-    return build_question_idea(question, to_slug(task.stem)), override_settings(
-        settings.model_dump(mode="json"),
-        {
-            "code.command": shlex.join(question.run),
-            "code.metric": question.measure,
-            "code.direction": question.better,
-            "code.frozen": list(question.protect),
-            "search.num_seeds": question.seeds,
-        },
     )
 
 

@@ -24,7 +24,7 @@ from labwright.agent.cli.preflight import (
     removing_new_folder_on_refusal,
     settings_here,
 )
-from labwright.agent.cli.repository_study import plan_full_study, run_question
+from labwright.agent.cli.repository_study import run_question
 from labwright.agent.cli.run_view import run_with_view
 from labwright.agent.cli.status import read_run_state
 from labwright.agent.data import add_idea_data
@@ -64,15 +64,12 @@ def run(args: Run) -> int:
     written = None if args.idea is None or is_text_path(args.idea) else read_idea(args.idea, args.idea_idx)
     settings = choose_reviewer(compose_settings(config=args.config, flags=args.flags))
     if args.task is not None:
-        if not args.paper:
-            return run_question(args, settings)
-        chosen, settings = plan_full_study(args.task, settings)
-    else:
-        assert args.idea is not None
-        chosen = written or read_idea_from_text(args.idea, settings)
-        settings = add_idea_data(settings, chosen, args.idea.parent)
-        for fault in list_idea_faults(chosen, settings):
-            print_to_stderr(f"{fault}: the planner gets it as text")
+        return run_question(args, settings)
+    assert args.idea is not None
+    chosen = written or read_idea_from_text(args.idea, settings)
+    settings = add_idea_data(settings, chosen, args.idea.parent)
+    for fault in list_idea_faults(chosen, settings):
+        print_to_stderr(f"{fault}: the planner gets it as text")
     folder = args.runs / (make_run_name(chosen) if args.name is None else check_name(args.name))
     check_code(settings)
     if args.space is not None:

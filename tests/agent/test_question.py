@@ -369,11 +369,6 @@ def test_a_file_that_is_no_question(tmp_path: Path, text: str, words: str) -> No
 def test_what_does_not_go_together(author: Author, capsys: pytest.CaptureFixture[str]) -> None:
     assert "give --code" in refused(capsys, "run", "--task", "ask.md")
     assert "give an idea with --idea" in refused(capsys, "run")
-    assert "--paper requires --code, and `run` and `measure`" in refused(
-        capsys, "run", "--code", "repo", "--task", "ask.md", "--paper"
-    )
-    # with them it is a study, which needs a plan or a model that plans
-    assert "--plan" in refused(capsys, "run", "--code", "repo", "--task", "ask.toml", "--paper")
     assert "--plan cannot be combined with --task" in refused(
         capsys, "run", "--code", "repo", "--task", "ask.md", "--plan", "ask.md"
     )
