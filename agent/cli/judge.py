@@ -271,7 +271,9 @@ async def _judge_paper(args: Judge, path: Path, rubric: Rubric, judges: Sequence
     """Judge an external paper. Raises `UsageError` for the offline model, which cannot read it."""
     settings, read = compose_settings(flags=args.flags).models, await read_paper(path)
     if _is_offline(settings, judges):
-        raise UsageError(f"no model reads {path}: {CONFIGURE_MODEL_HINT}; without one: scientist audit {path}")
+        named = "models.name" in args.flags
+        why = "the offline model can only judge papers of its own runs" if named else "no model is configured"
+        raise UsageError(f"{why}: {CONFIGURE_MODEL_HINT}; without one: scientist audit {path}")
     facts = await collect_audit_facts(path, results=args.results) if args.view == "all" else None
     paper = await guard_paper(read)
     case = JudgeCase(paper, rubric, path.name)
