@@ -1,7 +1,7 @@
-"""Alerts about a run, sent to a webhook, to ntfy and to a command on finish, pause, failure and limits.
+"""Alerts about a run: a command is run on finish, pause, failure and limits.
 
-Each alert is sent from its own thread within `TIMEOUT_SECONDS`; failed deliveries are logged and never stop a run. At
-its end, a run waits up to `TIMEOUT_SECONDS` for its last alerts.
+Each alert runs in its own thread within `TIMEOUT_SECONDS`; a command that fails is logged and never stops a run. At its
+end, a run waits up to `TIMEOUT_SECONDS` for its last alerts.
 
 Limits: delivery is not guaranteed; a `kill -9` sends nothing.
 """
@@ -13,13 +13,12 @@ import os
 import subprocess
 import threading
 import time
-import urllib.request
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from email.header import Header
 from pathlib import Path
 from typing import Literal, get_args
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from labwright.inspector.event_text import describe_event
 from labwright.record.events import Event
@@ -38,55 +37,29 @@ from labwright.record.schema import FrozenModel
 LOGGER = logging.getLogger(__name__)
 Occasion = Literal["finish", "pause", "failure", "budget"]
 TIMEOUT_SECONDS = 10.0
-"""Timeout of a webhook or command; alerts are short, and an ending run waits for them."""
+"""Timeout of a command; alerts are short, and an ending run waits for them."""
 FINISHED_EXIT_CODES = (0, 3, 4, 5)
 """Exit codes of a finished run."""
 
 
 class AlertSettings(FrozenModel):
-    """The destinations of alerts. A webhook given as `$NAME` is read from the environment and not recorded with the
-    run.
-    """
+    """The command that delivers alerts."""
 
-    webhook: str = Field(
-        default="",
-        description="URL to which each alert is posted as JSON, or $NAME (an environment variable); empty: none",
-    )
-    ntfy: str = Field(
-        default="", description="address of a topic of ntfy, such as https://ntfy.sh/TOPIC, or $NAME; empty: none"
-    )
     command: tuple[str, ...] = Field(
         default=(),
         description=(
-            "command, as a list of words, to run for each alert; the variables SCIENTIST_ALERT_* describe the alert"
+            "command, as a list of words, to run for each alert, with SCIENTIST_ALERT_OCCASION, _TEXT, _RUN and _TITLE "
+            "in its environment (docs/control-a-run.md)"
         ),
     )
     on: tuple[Occasion, ...] = Field(
         default=get_args(Occasion), description="occasions for an alert: finish, pause (and recovery), failure, budget"
     )
 
-    @field_validator("webhook", "ntfy")
-    @classmethod
-    def check_address(cls, given: str) -> str:
-        if given and not given.startswith(("http://", "https://", "$")):
-            raise ValueError(f"must be an http(s) URL or $NAME of an environment variable, not {given[:12]!r}...")
-        return given
-
-
-class Alert(FrozenModel):
-    """Content of an alert: JSON for the webhook, or the variables SCIENTIST_ALERT_OCCASION, _TEXT, _RUN and _TITLE
-    for the command.
-    """
-
-    occasion: Occasion
-    text: str
-    run: str
-    title: str
-
 
 @dataclass
 class Alerts:
-    """A listener of the log that sends the configured alerts."""
+    """A listener of the log that sends alerts."""
 
     settings: AlertSettings
     run: Path
@@ -98,14 +71,12 @@ class Alerts:
             self.send(occasion, describe_event(event, state) or event.type, state)
 
     def send(self, occasion: Occasion, text: str, state: RunState) -> None:
-        """Send an alert in the background, if its occasion is configured."""
-        if occasion not in self.settings.on or not (
-            self.settings.webhook or self.settings.ntfy or self.settings.command
-        ):
+        """Send an alert in the background, if a command and its occasion are configured."""
+        if occasion not in self.settings.on or not self.settings.command:
             return
         title = state.started.idea.title if state.started else ""
-        alert = Alert(occasion=occasion, text=text, run=str(self.run.absolute()), title=title)
-        thread = threading.Thread(target=deliver, args=(alert, self.settings), daemon=True)
+        variables = {"OCCASION": occasion, "TEXT": text, "RUN": str(self.run.absolute()), "TITLE": title}
+        thread = threading.Thread(target=run_command, args=(self.settings.command, variables), daemon=True)
         thread.start()
         self._threads.append(thread)
 
@@ -127,47 +98,17 @@ def classify_event(event: Event) -> Occasion | None:
     return "budget" if isinstance(event, LimitReached) and event.stage is None else None
 
 
-def deliver(alert: Alert, settings: AlertSettings) -> None:
-    """Send an alert to the webhook, to ntfy and to the command. Never raises."""
-
-    def post(address: str, data: str, headers: dict[str, str]) -> None:
-        if address.startswith("$"):
-            address = os.environ[address.strip("${}")]
-        request = urllib.request.Request(address, data=data.encode(), headers=headers, method="POST")
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
-            answer.read(1)
-
-    def post_json() -> None:
-        post(settings.webhook, alert.model_dump_json(), {"Content-Type": "application/json"})
-
-    def post_to_ntfy() -> None:
-        title = " ".join(f"scientist: {alert.title or Path(alert.run).name}".split())
-        title = title if title.isascii() else Header(title, "utf-8", maxlinelen=1000).encode()  # as ntfy reads it
-        priority = "high" if alert.occasion == "failure" else "default"
-        post(
-            settings.ntfy, f"{alert.text}\n{alert.run}", {"Title": title, "Priority": priority, "Tags": alert.occasion}
-        )
-
-    def run() -> None:
-        variables = {f"SCIENTIST_ALERT_{name.upper()}": value for name, value in alert.model_dump().items()}
+def run_command(command: Sequence[str], variables: Mapping[str, str]) -> None:
+    """Run the command of an alert with these variables, named SCIENTIST_ALERT_*. Never raises."""
+    try:
         subprocess.run(
-            settings.command,
-            env={**os.environ, **variables},
+            command,
+            env={**os.environ, **{f"SCIENTIST_ALERT_{name}": value for name, value in variables.items()}},
             timeout=TIMEOUT_SECONDS,
             check=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-
-    ways = (
-        ("webhook", settings.webhook, post_json),
-        ("ntfy", settings.ntfy, post_to_ntfy),
-        ("command", settings.command, run),
-    )
-    for way, wanted, send in ways:
-        try:
-            if wanted:
-                send()
-        except Exception as error:  # noqa: BLE001  an alert must not stop a run; the message may contain the address
-            LOGGER.warning("alert not sent by alerts.%s (%s)", way, type(error).__name__)
+    except Exception as error:  # noqa: BLE001  an alert must not stop a run; the message may contain an address
+        LOGGER.warning("alert not sent by alerts.command (%s)", type(error).__name__)

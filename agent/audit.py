@@ -25,7 +25,6 @@ from labwright.record.event_log import drop_unreleased_rewrite, parse_events, re
 from labwright.record.llm_calls import EXCHANGES_LIST, find_prompt, read_exchanges
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
-from labwright.record.result_macros import find_macro_uses
 from labwright.record.retention import list_recorded_files
 from labwright.record.run_folder import ResultFolder, RunFolder, hash_file, hash_texts, list_result_folders, read_source
 from labwright.record.schema.data_plan import EvidenceGrade, Measurement
@@ -211,7 +210,7 @@ def audit_run(run: Path) -> AuditReport:
         report.add("missing", "paper", "the record has a paper, but no text for it")
     else:
         asyncio.run(_check_paper(report, folder, state))
-    if state.paper.released is not None and state.paper.drafts and not _is_earlier_paper(state):
+    if state.paper.released is not None and state.paper.drafts:
         state = rebuild_release_state(events)
         if state.paper.claims_read:  # earlier versions disclosed other checks: there, only the file's hash is compared
             disclosed = format_disclosure(
@@ -393,18 +392,6 @@ def _evaluated_values(results: Sequence[ResultFolder], tests: Sequence[Measureme
 # --- paper ----------------------------------------------------------------------------------------------------------
 
 
-def _is_earlier_paper(state: RunState) -> bool:
-    """Return whether the paper has macros that only earlier versions of the program wrote, and that print comparisons
-    in words.
-
-    This version cannot generate such a paper: its files are compared with the hashes of its release, and its numbers
-    with the record.
-    """
-    return any(
-        use.macro == "verdict" for text in select_best(state.paper.drafts).draft.texts for use in find_macro_uses(text)
-    )
-
-
 async def _check_paper(report: AuditReport, folder: RunFolder, state: RunState) -> None:
     """Check that the paper is identical to the one generated from the record, and that everything in it is bound."""
     assert state.started is not None
@@ -426,9 +413,8 @@ async def _check_paper(report: AuditReport, folder: RunFolder, state: RunState) 
         report.add("changed", "templates", str(error))
         return
     parts = build_paper_parts(material, draft, refused=reasons, whole=True)
-    earlier = _is_earlier_paper(state)
-    violations = [] if earlier else list(check_draft(parts.draft, parts.evidence))
-    for name, text in build_sources(parts, template).files.items() if not earlier else ():
+    violations = list(check_draft(parts.draft, parts.evidence))
+    for name, text in build_sources(parts, template).files.items():
         report.counts["paper sources"] += 1
         report.compare_file(folder, folder.paper_folder / name, text)
     try:

@@ -9,17 +9,16 @@ import contextlib
 import os
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from labwright.agent.forecast import forecast_run
 from labwright.agent.settings import Settings
 from labwright.models.roles import ROLES
 from labwright.models.settings import REVIEWING_ROLES, ModelSettings, find_family, is_same_family
 from labwright.record.events.search_events import REDUCTION_AUTHOR, REVIEW_AUTHOR
 from labwright.record.machine import ComputeRate, Machine
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.data_plan import DataPlan, DatasetFacts, ResourceNeeds
+from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.sandbox.gpus import GpuDevice, open_gpu_leases, read_cuda_visible_devices
 from labwright.sandbox.isolation.bubblewrap import BUBBLEWRAP
 from labwright.sandbox.isolation.interpreter import inspect_interpreter, measure_rate
@@ -232,15 +231,3 @@ def _list_keyed(environ: Mapping[str, str]) -> list[str]:
 
 def _is_asked(models: ModelSettings, role: str, reviewer: str) -> bool:
     return [one.name for one in models.list_candidates(ROLES[role])][:1] == [reviewer]
-
-
-def compare_reviewer_cost(settings: Settings, plan: DataPlan, datasets: Sequence[DatasetFacts]) -> str:
-    """Return what a run is likely to cost with and without its reviewer; empty without one, or if a price is
-    unknown."""
-    if settings.models.find_reviewer() is None:
-        return ""
-    alone = settings.model_copy(update={"models": settings.models.model_copy(update={"reviewer": False})})
-    own, other = (forecast_run(plan, datasets, one).usd for one in (alone, settings))
-    if own is None or other is None:
-        return "what the reviewer adds to the cost is unknown: a model has no listed price"
-    return f"${other.likely:.2f} is likely with this reviewer, ${own.likely:.2f} without"

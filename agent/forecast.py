@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labwright.agent.settings import Settings
+from labwright.agent.settings import Settings, SettingsError, override_settings
+from labwright.inspector.render import format_remaining_estimate
+from labwright.inspector.status import PhaseSpending, RemainingEstimate
 from labwright.models.budget import Budget, list_unpriced_models
 from labwright.models.client import KeepPrompt, Models
 from labwright.models.errors import ModelConfigError
@@ -21,11 +24,14 @@ from labwright.models.roles.study_plan import PLAN, REPOSITORY_PLAN
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog, Recorder
 from labwright.record.llm_calls import EXCHANGES_FILE, LLMCallStore
+from labwright.record.reducers.run_state import RunState
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts
+from labwright.record.schema.decisions import Cost
 from labwright.record.schema.nodes import Phase
+from labwright.search.design_forecast import forecast_design, read_cell_times, read_spreads
 from labwright.search.settings import RETRY_FACTOR
-from labwright.stages.cost_table import CostRow, CostTable, sum_costs
+from labwright.stages.cost_table import CostRow, CostTable, compute_spent_by_phase, sum_costs
 from labwright.stages.user_documents import MAX_DOCUMENTS, ContextError, find_documents
 
 if TYPE_CHECKING:
@@ -258,3 +264,68 @@ def _sum_amounts(amounts: Sequence[Amount | None]) -> Amount | None:
     if len(known) < len(amounts):
         return None
     return Amount(likely=sum(one.likely for one in known), most=sum(one.most for one in known))
+
+
+# --- the rest of a run ----------------------------------------------------------------------------------------------
+
+
+def forecast_remaining(state: RunState, plan: DataPlan | None) -> str:
+    """Describe the estimated cost from now to the end of a run; `plan`: its plan, if it is not recorded yet."""
+    if plan is not None:
+        state = replace(state, search=replace(state.search, data_plan=plan))
+    found = estimate_remaining(state)
+    return "" if found is None else format_remaining_estimate(found)
+
+
+def estimate_remaining(state: RunState) -> RemainingEstimate | None:
+    """Estimate the cost from now to the end of a run: the forecast for its settings minus the work done.
+
+    None before there is a data plan, after the end, or if the settings cannot be read.
+    """
+    if state.started is None or state.search.data_plan is None or state.phase == "done":
+        return None
+    try:
+        settings = override_settings(state.started.settings, state.overrides)
+    except SettingsError:  # a run of another version
+        return None
+    table = build_cost_table(settings, lambda: state.gpus_per_experiment)
+    rows, spent = table.list_rows(state.search.data_plan), compute_spent_by_phase(state)
+    asked = [(row.role, number) for row, number in table.list_remaining(state) if row.role is not None]
+    cost = sum_costs(table.estimate_call(role, state) * number for role, number in asked)
+    made = sum(len(node.attempts) for node in state.nodes.values())
+    runs = max(0.0, sum(row.likely for row in rows if row.role is None) - made) * (state.limit_reason is None)
+    phases = estimate_phases(table, rows)
+    known = all(one.usd is not None for one in phases)
+    return RemainingEstimate(
+        hours=_describe_hours(state, settings),
+        calls=round(sum(number for _, number in asked)),
+        usd=cost.usd if known else None,
+        tokens=cost.tokens if settings.models.name != "offline" else 0,
+        gpu_hours=table.estimate_attempt(state).gpu_seconds * runs / 3600
+        if settings.sandbox.device == "cuda"
+        else None,
+        phases=tuple(
+            PhaseSpending(phase=one.phase, planned=one.usd.likely, spent=spent.get(one.phase, Cost()).usd)
+            for one in phases
+            if one.usd is not None
+        ),
+    )
+
+
+def _describe_hours(state: RunState, settings: Settings) -> tuple[str, ...]:
+    """Return what the remaining hours can decide, in lines, until the lock; none without time or a claim."""
+    left, plan = settings.time_limit - state.active_seconds, state.search.data_plan
+    if left <= 0 or plan is None or state.search.current_lock is not None:
+        return ()
+    if not any(one.confirmatory for one in plan.hypotheses):
+        return ()
+    return forecast_design(
+        plan,
+        read_cell_times(state.nodes.values()),
+        slots=settings.search.num_workers,
+        seconds=left,
+        references=settings.search.ladder,
+        limit=settings.search.max_seeds,
+        test_sizes={one.name: one.sizes.get("test", 0) for one in state.search.datasets},
+        spreads=read_spreads(state),
+    ).lines

@@ -18,8 +18,7 @@ from functools import partial
 
 from labwright.agent.data import fetch_models, list_sources
 from labwright.agent.environment import describe_isolation_for_readers, list_packages, paper_notice
-from labwright.agent.forecast import build_cost_table, open_studied_llms
-from labwright.agent.next_steps import forecast_remaining
+from labwright.agent.forecast import build_cost_table, forecast_remaining, open_studied_llms
 from labwright.agent.repository_setup import build_report_files, open_repository, user_repository
 from labwright.agent.settings import Settings, override_settings, read_credentials
 from labwright.agent.state_machine import Step, run_state_machine

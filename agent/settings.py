@@ -171,7 +171,7 @@ class Settings(FrozenModel):
         default="standard",
         description=(
             "one word for limits, seeds, trials and rounds of revision (docs/budget.md); a value that is set anywhere "
-            "wins; --dry-run compares the three"
+            "wins"
         ),
     )
     time_limit: Annotated[float, BeforeValidator(parse_duration)] = Field(
@@ -417,6 +417,7 @@ _Layer = tuple[str, Mapping[str, Any], Path]
 
 _RETIRED_KEYS = frozenset(
     {"sandbox.pool", "literature.cache", "literature.cache_days", "code.scale", "code.resume", "ablation.proxy"}
+    | {"search.family", "alerts.webhook", "alerts.ntfy"}
 )
 """Settings of earlier versions, which recorded runs may have."""
 

@@ -407,7 +407,7 @@ class StudyWorld(SearchWorld):
         taken = LookTaken(
             look=look, seeds=tuple(node.seed for node in nodes), resampled=(self.study.spread_of_examples,)
         )
-        taken = close_look(state, taken, decide_after_look(state, taken, self.settings.family))
+        taken = close_look(state, taken, decide_after_look(state, taken))
         ends = "every claim is decided" if taken.conclusive else self.explain_sampling_end(taken) or ""
         self.log.append(taken.model_copy(update={"ends": ends}))
 

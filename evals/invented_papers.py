@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast, get_args
 
+from labwright.agent.cli.judge import JudgeMaterials, attach_evidence
 from labwright.agent.forecast import open_model
-from labwright.agent.judge_inputs import JudgeMaterials, attach_evidence
 from labwright.evals.agreement.invented_detection import RESULTS_COLUMN, SUSPICION, list_thresholds, read_truth
 from labwright.evals.agreement.scores import ScaleRange, normalize_column
 from labwright.evals.detection import Detection, compute_detection

@@ -1,28 +1,61 @@
 """Explain why a run is in its current state, as a part of its status (`inspector.status`).
 
-Uses only the log. The next action comes from the search policy (`agent.next_steps`).
+Uses only the log.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Literal
 
-from labwright.inspector.cell_text import format_remaining
 from labwright.inspector.findings import AUTHOR_ROLE
 from labwright.inspector.safe_text import to_plain, to_plain_lines
+from labwright.inspector.tree import format_remaining
 from labwright.record.cell_status import compute_node_cells, count_cells
 from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import compute_validation_claims
 from labwright.record.reducers.run_state import RunState
-from labwright.record.result_macros import format_key
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.decisions import CompareNodes, RunTask
-from labwright.record.schema.nodes import PHASES, ErrorClass, Failure, Node, NodeKind, NodeStep
+from labwright.record.schema.nodes import (
+    PHASES,
+    REVISION_PHASES,
+    STAGES,
+    ErrorClass,
+    Failure,
+    Node,
+    NodeKind,
+    NodeStep,
+    Phase,
+    StageName,
+)
 
 TRACEBACK_LINES = 12
 MAX_EXAMPLES = 5
+MAX_NEXT_STEPS = 3
+BEFORE_ABLATION: tuple[StageName, ...] = ("agenda", "tuning", "preliminary")
+
+PHASE_TEXT: Mapping[Phase, str] = {
+    "prepare": "make the data plan and fetch its datasets",
+    "score": "score the sealed test predictions",
+    "addendum": "read the reviews, register what they ask for, and measure it",
+    "figures": "draw the final figures from the record",
+    "write": "write the paper",
+    "cite": "find citations for the draft",
+    "reflect": "fix unbound numbers and LaTeX errors in the paper",
+    "missing": "run the ablations requested by the draft's reviewer",
+    "release": "build and release the paper",
+    "respond": "write the response to the reviewers",
+    "judge": "judge the paper",
+    "reproduce": "run the repository and check its result",
+    "ablate": "measure the result without each part of the repository",
+    "answer": "design, run and conclude the experiment that answers the question",
+    "report": "write the report",
+    "done": "nothing (finished)",
+}
+
+
 NOTHING_LEFT = "nothing left"
 """Outcome of a node whose model answered that nothing is worth trying; this is not an error."""
 _EXPERIMENT_FRAME = re.compile(r"(?:^|[ /\"])(?:experiment|plots|figures)\.py\b|Cell In\[")
@@ -40,16 +73,6 @@ class WaitingNode(FrozenModel):
     detail: str
 
 
-class SlotState(FrozenModel):
-    """A slot for experiments; `node` is None for a free slot, and `why` gives the reason. Slots are sorted by run
-    time, the longest first.
-    """
-
-    number: int
-    node: str | None
-    why: str
-
-
 class ErrorCount(FrozenModel):
     """A class of errors. `fixed` of the `count` nodes were repaired by debugging; `example` is the newest traceback."""
 
@@ -61,20 +84,9 @@ class ErrorCount(FrozenModel):
     example: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class NextSteps:
-    """Forecast of the search: the best node, why slots are idle, and the next actions."""
-
-    best: str | None = None
-    idle_reason: str = ""
-    actions: tuple[str, ...] = ()
-    workers: int = 1
-
-
 class RunDiagnosis(FrozenModel):
     """Why a run is in its state; part of `RunStatus` (JSON: docs/json.md)."""
 
-    slots: tuple[SlotState, ...]
     waiting: tuple[WaitingNode, ...]
     work: tuple[str, ...]
     errors: tuple[ErrorCount, ...]
@@ -83,8 +95,9 @@ class RunDiagnosis(FrozenModel):
     next: tuple[str, ...]
 
 
-def diagnose_run(state: RunState, process: str | None, *, next_steps: NextSteps, now: float) -> RunDiagnosis:
+def diagnose_run(state: RunState, process: str | None, *, now: float) -> RunDiagnosis:
     """Diagnose a run. `process` names the process of the run, if any; `now` is in seconds since the epoch."""
+    best = next((best for name in BEFORE_ABLATION if (best := state.search.stages[name].best) is not None), None)
     return RunDiagnosis(
         work=tuple(
             action.task if isinstance(action, RunTask) else f"comparison of {action.a} and {action.b}"
@@ -93,45 +106,47 @@ def diagnose_run(state: RunState, process: str | None, *, next_steps: NextSteps,
             and isinstance(action := decided.action, RunTask | CompareNodes)
             and (state.kind == "paper" or (isinstance(action, RunTask) and action.task in PHASES[state.kind]))
         ),
-        waiting=tuple(
-            WaitingNode(
-                node=node.id,
-                stage=node.stage,
-                kind=node.kind,
-                step=node.step if process else "interrupted",
-                since=round(max(0.0, now - state.step_since[node.id]), 1),
-                detail=_describe_detail(node, state) if process else "started; resume continues it",
-            )
-            for node in state.nodes.values()
-            if not node.is_finished
-        ),
-        slots=describe_slots(state, next_steps) if process else (),
+        waiting=list_waiting(state, process, now),
         errors=count_errors(state),
-        best=next_steps.best,
-        comparisons=compute_baseline_differences(state, next_steps.best),
-        next=next_steps.actions,
+        best=best,
+        comparisons=compute_baseline_differences(state, best),
+        next=list_next_steps(state),
     )
 
 
-# --- slots and unfinished work --------------------------------------------------------------------------------------
+# --- unfinished work ------------------------------------------------------------------------------------------------
 
 
-def describe_slots(state: RunState, next_steps: NextSteps) -> tuple[SlotState, ...]:
-    """Describe what every slot of a running run is doing or waiting for."""
-    busy = sorted(
-        (node for node in state.nodes.values() if node.step in ("running", "plotting")),
-        key=lambda node: state.step_since[node.id],
+def list_waiting(state: RunState, process: str | None, now: float) -> tuple[WaitingNode, ...]:
+    """List the unfinished nodes, and what each is doing or waiting for."""
+    return tuple(
+        WaitingNode(
+            node=node.id,
+            stage=node.stage,
+            kind=node.kind,
+            step=node.step if process else "interrupted",
+            since=round(max(0.0, now - state.step_since[node.id]), 1),
+            detail=_describe_detail(node, state) if process else "started; resume continues it",
+        )
+        for node in state.nodes.values()
+        if not node.is_finished
     )
-    return (
-        *(
-            SlotState(number=n, node=node.id, why=f"{node.id}: {_describe_detail(node, state)}")
-            for n, node in enumerate(busy, 1)
-        ),
-        *(
-            SlotState(number=n + 1, node=None, why=to_plain(next_steps.idle_reason))
-            for n in range(len(busy), next_steps.workers)
-        ),
-    )
+
+
+def list_next_steps(state: RunState) -> tuple[str, ...]:
+    """Describe the current phase of a run and those that follow."""
+    phases: list[Phase] = [one for one in PHASES[state.kind] if state.paper.reviews or one not in REVISION_PHASES]
+    steps = [_describe_phase(state, phase) for phase in phases[phases.index(state.phase) : -1][:MAX_NEXT_STEPS]]
+    return tuple(steps) or (PHASE_TEXT["done"],)
+
+
+def _describe_phase(state: RunState, phase: Phase) -> str:
+    if phase not in STAGES:
+        return PHASE_TEXT.get(phase, phase)
+    if state.search.stages[phase].is_settled:
+        return f"report on the {phase} stage"
+    ended = state.find_stage_end(phase) is not None
+    return f"select the best node of the {phase} stage" if ended else f"search the {phase} stage"
 
 
 def _describe_detail(node: Node, state: RunState) -> str:
@@ -210,46 +225,13 @@ def _is_fixed(state: RunState, node: Node) -> bool:
 
 
 def compute_baseline_differences(state: RunState, best: str | None) -> tuple[ClaimDifference, ...]:
-    """Compute method - baseline by dataset and condition for the primary metric, over replicates; without replicates,
-    for one seed.
-    """
+    """Compute method - baseline by dataset and condition for the primary metric, over replicates."""
     plan = state.search.data_plan
     if plan is None or best is None or best not in state.nodes:
         return ()
     roles = {arm.name: arm.role for arm in plan.arms}
-    if found := [
+    return tuple(
         one
         for one in compute_differences(state, compute_validation_claims(state, best))
         if one.name == plan.primary_metric.name and roles.get(one.arm) == "method"
-    ]:
-        return tuple(found)
-    shown = [
-        one
-        for one in state.nodes[best].measurements
-        if one.name == plan.primary_metric.name and one.split == "validation"
-    ]
-    higher = plan.primary_metric.higher_is_better
-    return tuple(  # with one seed the noise is unknown, so there is no interval
-        ClaimDifference(
-            key=f"{format_key('diff', a.dataset, a.name, a.condition)}~{format_key(b.condition)}",
-            name=a.name,
-            dataset=a.dataset,
-            condition=a.condition,
-            other=b.condition,
-            split="validation",
-            values=(a.value - b.value,),
-            seeds=(a.seed,),
-            nodes=(best,),
-            grade=a.grade,
-            mean=a.value - b.value,
-            sd=None,
-            low=None,
-            high=None,
-            better=a.condition if (a.value > b.value) == higher else b.condition,
-        )
-        for a in shown
-        for b in shown
-        if a.dataset == b.dataset
-        and a.level == b.level
-        and (roles.get(a.arm), roles.get(b.arm)) == ("method", "baseline")
     )

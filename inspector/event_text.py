@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from labwright.inspector.cell_text import format_required_cells
 from labwright.inspector.safe_text import format_clock_time, format_duration, shorten, to_plain
 from labwright.record.claims.estimates import compute_node_score
 from labwright.record.events import Event, paper_events, repository_events, run_events, search_events
@@ -86,6 +85,25 @@ def format_widening(action: WidenDimension) -> str:
         f"search range of {to_plain(action.dimension)} widened to {action.low:g} to {action.high:g} for every arm: the "
         f"best setting of {to_plain(action.arm)} is at its edge"
     )
+
+
+def format_required_cells(event: search_events.CellsRequired, state: RunState) -> str:
+    """Format the required cells of a node and the reused ones: `n0007: 12 cells to run, 4 reused from n0003`."""
+    nodes = [state.cells[run][0] if run in state.cells else "a missing node" for run in event.taken.values()]
+    by_node = ", ".join(f"{nodes.count(node)} reused from {node}" for node in dict.fromkeys(nodes))
+    number = len(event.cells) - len(nodes)
+    return f"{event.node}: {format_quantity(number, 'cell')} to run{f', {by_node}' if by_node else ''}"
+
+
+def format_execution(event: search_events.CellExecuted, state: RunState) -> str:
+    """Format one execution of a cell and its primary metric, if measured."""
+    run, plan = event.run, state.search.data_plan
+    head = f"{event.node} ran {shorten(str(run.cell), 100)}, seed {run.cell.seed} in {format_duration(run.seconds)}"
+    if run.failure is not None:
+        return f"{head}: {run.failure.kind}: {shorten(run.failure.message, 100)}"
+    values = [one for one in run.measurements if plan is not None and one.name == plan.primary_metric.name]
+    shown = ", ".join(f"{to_plain(one.name)} {one.value:.4g}" for one in values)
+    return f"{head}: {shown or f'{len(run.measurements)} measurements'}"
 
 
 def _describe_plan(event: search_events.PlanPrepared, _: RunState) -> str:

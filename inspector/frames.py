@@ -12,7 +12,7 @@ prompts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -20,7 +20,6 @@ from typing import Any, Final
 
 import pandas
 
-from labwright.inspector.cell_text import Timeline
 from labwright.inspector.safe_text import to_plain
 from labwright.inspector.tree import build_tree
 from labwright.record.cell_status import CellStatus, compute_all_cells
@@ -28,6 +27,7 @@ from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import Claim, compute_ablation_claims, compute_test_claims
 from labwright.record.claims.hypothesis_tests import decide_hypotheses, find_deciding_nodes
 from labwright.record.event_log import read_events
+from labwright.record.events.search_events import NodeJudged
 from labwright.record.line_store import EVENTS_FILE
 from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
@@ -56,12 +56,13 @@ class RunFrames:
     """A run that was read; frames are built on first access."""
 
     state: RunState
-    timeline: Timeline
+    judged: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Node -> seconds of work until its verdict."""
 
     @cached_property
     def nodes(self) -> pandas.DataFrame:
         """One row per node."""
-        return _build_frame("nodes", _node_rows(self.state, self.timeline))
+        return _build_frame("nodes", _node_rows(self.state, self.judged))
 
     @cached_property
     def cells(self) -> pandas.DataFrame:
@@ -83,11 +84,12 @@ class RunFrames:
 def open_run(path: str | Path) -> RunFrames:
     """Read the current state of a run from its folder or zip. Raises `RecordError` if it is not a run, `UsageError` if
     the zip cannot be opened."""
-    state, timeline = RunState(), Timeline()
+    state, judged = RunState(), dict[str, float]()
     for event, at in read_events(open_run_folder(Path(path)) / EVENTS_FILE):
         apply_event(state, event, at)
-        timeline.add_event(event, state)
-    return RunFrames(state, timeline)
+        if isinstance(event, NodeJudged):
+            judged[event.node] = state.active_seconds
+    return RunFrames(state, judged)
 
 
 def _build_frame(name: str, rows: Iterable[Mapping[str, Any]]) -> pandas.DataFrame:
@@ -96,10 +98,10 @@ def _build_frame(name: str, rows: Iterable[Mapping[str, Any]]) -> pandas.DataFra
     return frame.astype({one: float for one in columns if one in NUMBER_COLUMNS})
 
 
-def _node_rows(state: RunState, timeline: Timeline) -> Iterator[dict[str, Any]]:
+def _node_rows(state: RunState, judged: Mapping[str, float]) -> Iterator[dict[str, Any]]:
     rows = sorted((row for stage in build_tree(state).stages for row in stage.nodes), key=lambda row: row.decision)
     for row in rows:
-        calls, moment = state.calls.settled_costs.get(row.decision), timeline.judged.get(row.id)
+        calls = state.calls.settled_costs.get(row.decision)
         known = {
             name: getattr(row, name) for name in ("stage", "kind", "status", "seed", "best", "attempts", "seconds")
         }
@@ -112,7 +114,7 @@ def _node_rows(state: RunState, timeline: Timeline) -> Iterator[dict[str, Any]]:
                 "value": row.metric,
                 "suspect": bool(row.suspect),
                 "error": row.failure or "",
-                "judged": moment.seconds if moment else None,
+                "judged": judged.get(row.id),
                 "tokens": calls.tokens if calls else 0,
                 "usd": calls.usd if calls else 0.0,
             }

@@ -3,18 +3,16 @@
 The file has no scripts and loads nothing: its policy forbids both. Pages that a click would open (a node, a part of the
 paper) are sections shown when a link targets them.
 
-Limits: pages, images and PDFs each have a size limit (16 MB together); parts that exceed it are left out and counted at
-the top of the file. Only the selected version of the paper is included. Files of the run other than the PDF are named
-but not included (`--zip` has them).
+Limits: the file has at most `MAX_BYTES`; pages, images and PDFs that no longer fit are left out and counted at the top.
+Only the latest version of the paper is included, with its first pages. Model calls and other files of the run are not
+included (`--zip` has them).
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import io
 import re
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -28,32 +26,14 @@ from starlette.responses import Response
 
 from labwright.inspector.run_files import read_bytes
 from labwright.inspector.web.app import Handlers
-from labwright.inspector.web.node_table import TableQuery
 from labwright.inspector.web.page_renderer import TABS, WEB_FOLDER, PageRenderer
 from labwright.inspector.web.paper_pages import list_figures
 from labwright.record.event_log import RecordError
 
-MAX_PAGES_BYTES = 9_000_000
-"""Maximum bytes of all pages."""
-MIN_ROOM_BYTES = 20_000
-"""Remaining bytes below which no more pages are rendered, since few would fit."""
-MAX_PICTURES_BYTES = 5_000_000
-"""Maximum bytes of all embedded images."""
-MAX_PDF_BYTES = 2_000_000
-"""Maximum bytes of all embedded PDFs."""
+MAX_BYTES = 16_000_000
+"""Maximum bytes of all pages, images and PDFs."""
 SECTION_NAMES = ("reports", "tree", "checks", "cost", "events")
 """Views that follow the overview; the others open next to it."""
-CONTENT_NAMES = {
-    "paper": "parts of the paper after its first pages (the PDF has them)",
-    "chart": "chart",
-    "table": "table",
-    "cells": "cells",
-    "nodes": "nodes",
-    "figures": "figures of the paper",
-    "trace": "traces of numbers",
-    "calls": "model calls",
-}
-"""Kinds of included pages, most important first."""
 _ACTIVE_ELEMENTS = re.compile(r"<(form|button)\b.*?</\1>|<input\b[^>]*>", re.DOTALL)
 _LINK_OR_ID = re.compile(r'\s(href|id)="([^"]*)"')
 _IMAGE = re.compile(r'(<img\b[^>]*?\ssrc=")([^"]*)("[^>]*>)')
@@ -88,11 +68,9 @@ def rewrite_page(page: str, prefix: str, *, link: Callable[[str], str], picture:
 
     def image(found: re.Match[str]) -> str:
         address, alt = picture(unescape(found[2])), _ALT.search(found[0])
-        return (
-            f"{found[1]}{address}{found[3]}"
-            if address is not None
-            else (f'<span class="dim">[image left out: {alt[1] if alt else ""}]</span>')
-        )
+        if address is None:
+            return f'<span class="dim">[image left out: {alt[1] if alt else ""}]</span>'
+        return f"{found[1]}{address}{found[3]}"
 
     inner = page.partition("<main")[2].partition(">")[2].rpartition("</main>")[0] or page
     return _IMAGE.sub(image, _LINK_OR_ID.sub(named, _ACTIVE_ELEMENTS.sub("", inner)))
@@ -107,9 +85,7 @@ class _HtmlFile:
         self._base = f"/runs/{quote(run.name, safe='')}"
         self._pages: dict[str, str] = {}
         """Path below the run's address -> page, in output order."""
-        self._pictures = PictureEmbedder(MAX_PICTURES_BYTES)
-        self._data: dict[str, str | None] = {}
-        self._pdf_room = MAX_PDF_BYTES
+        self._room, self._left_out = MAX_BYTES, Counter[str]()
 
     def build(self, as_of: str) -> HtmlExport:
         try:
@@ -117,19 +93,17 @@ class _HtmlFile:
             sections = {one: _read_text(self._handlers.run(self._name, one)) for one in SECTION_NAMES}
         except HTTPException as error:
             raise RecordError(f"the page of {self._name} cannot be exported: {error.detail}") from None
-        missing = self._gather_pages(MAX_PAGES_BYTES - sum(len(one.encode()) for one in (page, *sections.values())))
+        self._room -= sum(len(one.encode()) for one in (page, *sections.values()))
+        for place, make in self._list_contents():
+            text = _read_text(make())
+            if self._take_room(len(text.encode()), place.partition("/")[0].partition("?")[0]):
+                self._pages[place] = text
+        main = self._rewrite(page, "")
+        shown = [(place, self._rewrite(text, f"{place}-")) for place, text in sections.items()]
         parts = [
             (name := self._to_id(place), place, self._rewrite(text, f"{name}-")) for place, text in self._pages.items()
         ]
-        main = self._rewrite(page, "")
-        left = tuple(
-            f"{number} {kind}"
-            for kind, number in (
-                *((called, missing[kind]) for kind, called in CONTENT_NAMES.items()),
-                ("images", self._pictures.left_out),
-            )
-            if number
-        )
+        left = tuple(f"{number} of {kind}" for kind, number in self._left_out.items())
         style = "".join((WEB_FOLDER / "static" / name).read_text() for name in ("inspector.css", "export.css"))
         title = re.search(r"<title>(.*?)</title>", page, re.DOTALL)
         html = PageRenderer({}).render_page(
@@ -143,7 +117,7 @@ class _HtmlFile:
                 for one in TABS
                 if one in sections or one in self._pages
             ],
-            sections=[(place, self._rewrite(text, f"{place}-")) for place, text in sections.items()],
+            sections=shown,
             parts=parts,
             style=style,
             digest=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
@@ -151,42 +125,27 @@ class _HtmlFile:
         )
         return HtmlExport(html, len(parts) + 1, left)
 
-    def _gather_pages(self, room: int) -> Counter[str]:
-        """Keep pages while there is space; return how many of each kind were left out."""
-        left = Counter[str]()
-        for place, make in self._list_contents():
-            try:
-                page = _read_text(make()) if room > MIN_ROOM_BYTES else ""
-            except HTTPException:
-                continue
-            if page and (size := len(page.encode())) <= room:
-                room -= size
-                self._pages[place] = page
-            else:
-                left[place.partition("/")[0].partition("?")[0]] += 1
-        left["paper"] += max(0, len(set(re.findall(r"&amp;page=\d+", self._pages.get("paper", "")))) - 1)
-        return left
+    def _take_room(self, size: int, kind: str) -> bool:
+        """Return whether a part fits, and count it."""
+        fits = size <= self._room
+        self._room -= size * fits
+        self._left_out += Counter([kind] * (not fits))
+        return fits
 
     def _list_contents(self) -> Iterator[tuple[str, Callable[[], Response]]]:
-        """Yield pages in the order of `CONTENT_NAMES`: path inside the run's address, and a function that renders the
-        page.
-        """
+        """Yield pages, the most important first: path inside the run's address, and a function that renders the
+        page."""
         name, handlers, papers = self._name, self._handlers, self._handlers.papers
         state = handlers.get_run(name).state
         if state.kind == "paper":
             yield "paper", partial(papers.paper, name)
-            yield "chart", partial(handlers.views.chart, name, part=True)
-        yield "table", partial(handlers.views.table, name, TableQuery(part=True))
-        yield "cells", partial(handlers.views.cells, name, part=True)
+            yield "chart", partial(handlers.chart, name, part=True)
         for node in state.nodes:
             yield f"nodes/{node}", partial(handlers.node, name, node, part=True)
         for figure in list_figures(state):
             yield f"figures/{figure.name}", partial(papers.figure, name, figure.name, part=True)
         for key in dict.fromkeys(re.findall(r'/trace\?key=([^&"]+)', self._pages.get("paper", ""))):
             yield f"trace?key={unquote(key)}", partial(papers.trace, name, key=unquote(key), part=True)
-        yield "calls", partial(handlers.calls, name)
-        for call in map(str, reversed(state.calls.answers)):
-            yield f"calls/{call}", partial(handlers.call, name, call, part=True)
 
     def _rewrite(self, page: str, prefix: str) -> str:
         return rewrite_page(page, prefix, link=self._rewrite_link, picture=self._embed_picture)
@@ -209,11 +168,8 @@ class _HtmlFile:
     def _to_id(self, place: str) -> str:
         """Return the id that represents a path in the file."""
         name = "page-" + re.sub(r"[^A-Za-z0-9]+", "-", place).strip("-")
-        return (
-            name
-            if re.fullmatch(r"[A-Za-z0-9/]+", place)
-            else (f"{name}-{hashlib.sha256(place.encode()).hexdigest()[:8]}")
-        )
+        is_plain = re.fullmatch(r"[A-Za-z0-9/]+", place)
+        return name if is_plain else f"{name}-{hashlib.sha256(place.encode()).hexdigest()[:8]}"
 
     def _rewrite_link(self, link: str) -> str:
         target, _, anchor = link.partition("#")
@@ -225,88 +181,28 @@ class _HtmlFile:
             return f' href="#{self._to_id(place)}"'
         if not (place.startswith("files/") and place.endswith(".pdf")):
             return ""
-        if place not in self._data:
-            body = read_bytes(self._run, place.removeprefix("files/"), MAX_PDF_BYTES) or b""
-            self._data[place] = (
-                f"data:application/pdf;base64,{base64.b64encode(body).decode()}" if body.startswith(b"%PDF-") else None
-            )
-        data = self._data[place]
-        if data is None or len(data) > self._pdf_room:
-            return ""
-        self._pdf_room -= len(data)
-        return f' href="{data}" download="{escape(self._name)}-{escape(Path(place).name)}"'
+        pdf = self._embed(read_bytes(self._run, place.removeprefix("files/"), MAX_BYTES), b"%PDF-", "application/pdf")
+        return "" if pdf is None else f' href="{pdf}" download="{escape(self._name)}-{escape(Path(place).name)}"'
 
     def _embed_picture(self, address: str) -> str | None:
         """Return the data address of an image. Every use embeds the image again and takes up space."""
-        place = self._to_place(address)
-        if place in self._data:
-            return self._pictures.embed_again(self._data[place])
-        kind, _, path = place.partition("/")
-        png = read_bytes(self._run, path, MAX_PICTURE_BYTES) if kind == "files" else None
+        kind, _, path = self._to_place(address).partition("/")
+        png = read_bytes(self._run, path, MAX_BYTES) if kind == "files" else None
         if kind == "sheets":
+            version, number = map(int, path.removesuffix(".png").split("/"))
             try:
-                version, number = map(int, path.removesuffix(".png").split("/"))
                 png = bytes(self._handlers.papers.picture(self._name, version, number).body)
             except HTTPException:
                 png = None
-        self._data[place] = self._pictures.embed(png) if png is not None else None
-        return self._data[place]
+        return self._embed(png, b"\x89PNG\r\n\x1a\n", "image/png")
+
+    def _embed(self, data: bytes | None, start: bytes, kind: str) -> str | None:
+        """Return the data address of a file of a kind; None if it is not one, or there is no room for it."""
+        if data is None or not data.startswith(start):
+            return None
+        address = f"data:{kind};base64,{base64.b64encode(data).decode()}"
+        return address if self._take_room(len(address), "images and PDFs") else None
 
 
 def _read_text(answer: Response) -> str:
     return bytes(answer.body).decode()
-
-
-# --- embedded images
-# ---------------------------------------------------------------------------------------------------
-
-
-MAX_UNSHRUNK_BYTES = 30_000
-"""Images up to this many bytes are not shrunk."""
-MAX_WIDTH_PIXELS, MAX_HEIGHT_PIXELS = 1000, 1600
-"""Maximum size of a shrunk image in pixels."""
-MAX_PICTURE_BYTES = 16 * 2**20
-"""Maximum bytes of an image that is read."""
-
-
-class PictureEmbedder:
-    """Converts PNGs to data addresses while `room` bytes remain; `left_out` counts those that did not fit."""
-
-    def __init__(self, room: int) -> None:
-        self.room = room
-        self.left_out = 0
-
-    def embed(self, png: bytes) -> str | None:
-        """Return a data address, or None if there is no space or it is not an image."""
-        small = png if len(png) <= MAX_UNSHRUNK_BYTES else shrink_png(png)
-        if not png.startswith(b"\x89PNG\r\n\x1a\n") or small is None:
-            self.left_out += 1
-            return None
-        return self.embed_again(f"data:image/png;base64,{base64.b64encode(small).decode()}")
-
-    def embed_again(self, address: str | None) -> str | None:
-        """Return the data address of an image for another use, or None if there is no space."""
-        if address is None or len(address) > self.room:
-            self.left_out += 1
-            return None
-        self.room -= len(address)
-        return address
-
-
-def shrink_png(png: bytes) -> bytes | None:
-    """Return a PNG of limited size with 256 colours, or the original if smaller; None if it is not an image."""
-    from PIL import Image  # slow import, only needed for large images
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # decompression bombs first raise a warning
-            with Image.open(io.BytesIO(png), formats=["PNG"]) as opened:
-                picture = opened.convert("RGB")
-    except (OSError, ValueError, SyntaxError, Warning, Image.DecompressionBombError):
-        return None
-    picture.thumbnail((MAX_WIDTH_PIXELS, MAX_HEIGHT_PIXELS))
-    found = io.BytesIO()
-    picture.quantize(256, method=Image.Quantize.FASTOCTREE).save(
-        found, "PNG"
-    )  # four times faster than the other methods
-    return min(found.getvalue(), png, key=len)

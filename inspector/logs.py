@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from labwright.inspector.cell_text import format_execution
-from labwright.inspector.event_text import describe_event
+from labwright.inspector.event_text import describe_event, format_execution
 from labwright.inspector.findings import format_tool_use
 from labwright.inspector.live_view import RunFollower
 from labwright.inspector.safe_text import format_cached, format_count, format_duration, shorten, to_plain, to_printable

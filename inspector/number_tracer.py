@@ -309,15 +309,10 @@ class NumberTracer:
         return NumberTrace(number=number, candidates=tuple(shown), nearest=tuple(nearest))
 
     def trace_key(self, key: str) -> NumberTrace | None:
-        """Trace the value bound to a key; None if the record has no such key.
-
-        A key with which an older paper printed a comparison in words stands for its first estimate.
-        """
-        base = strip_form(key)
-        known = (one for one in (key, f"{base}/1.mean", f"{base}.mean") if one in self._printed)
-        if (found_key := next(known, None)) is None:
+        """Trace the value bound to a key; None if the record has no such key."""
+        text = self._printed.get(key)
+        if text is None:
             return None
-        key, text = found_key, self._printed[found_key]
         if key in self._effects:
             return NumberTrace(number=text, candidates=(self._trace_effect(key),))
         name, _, form = key.rpartition(".")
@@ -419,7 +414,6 @@ class NumberTracer:
     def _trace_effect(self, key: str) -> TraceCandidate:
         """Trace an effect: its value for each unit, then the values on which these are based."""
         one, uses = self._effects[key], self._sources.uses
-        whole = strip_form(key).rpartition("/")[0]  # how older papers printed an effect
         behind = [self._trace_claim(part, "", "", ()) for part in self._find_read_claims(one)]
         added = (node for node in find_added_replicates(self._state) if node.seed in one.found.seeds)
         by_seed = {node.seed: node.id for node in (*find_deciding_nodes(self._state)[0], *added)}
@@ -429,7 +423,7 @@ class NumberTracer:
             key=strip_form(key),
             what=one.what,
             printed=self._printed[key],
-            places=uses.get(key) or (*uses.get(whole, ()), *uses.get(f"{whole}.short", ())),
+            places=uses.get(key, ()),
             origins=(
                 *(
                     NumberOrigin(node=by_seed[seed], seed=seed, value=value, condition=one.found.effect.estimand)

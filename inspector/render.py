@@ -9,7 +9,6 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from labwright.inspector.cell_text import format_cells, format_remaining, format_tuning
 from labwright.inspector.diagnosis import ErrorCount, RunDiagnosis
 from labwright.inspector.safe_text import (
     format_cached,
@@ -20,10 +19,11 @@ from labwright.inspector.safe_text import (
     to_plain,
 )
 from labwright.inspector.status import BudgetUsage, LlmUsage, PhaseSpending, RemainingEstimate, RunStatus
-from labwright.inspector.tree import CloseCall, NodeRow, RunTree, StageRows, TreeMetric, format_branch_point
-from labwright.record.cell_status import PhaseHours
+from labwright.inspector.tree import NodeRow, RunTree, StageRows, TreeMetric, format_branch_point, format_remaining
+from labwright.record.cell_status import CellTotals, PhaseHours
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.sentences import describe_need, describe_outcome, format_lost_seeds
+from labwright.record.claims.setting_controls import ArmTuningReport, TuningReport
 from labwright.record.reducers.run_state import RoleUsage
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.schema.nodes import KIND_NAMES, SEARCH_KINDS, NodeKind, NodeStatus
@@ -89,7 +89,6 @@ def format_tree(tree: RunTree, *, ascii: bool = False) -> list[Text]:
         if stage.nodes:
             lines.append(format_stage(stage))
             lines += [format_node(row, tree.metric, ascii=ascii) for row in stage.nodes]
-            lines += [format_close_call(one) for one in stage.compared]
     if not any(stage.nodes for stage in tree.stages):
         lines.append(Text("no nodes yet", style="dim"))
     return lines
@@ -123,17 +122,6 @@ def format_stage(stage: StageRows) -> Text:
         line.append(f"  pending: {', '.join(stage.pending)}", style="not bold cyan")
     if stage.limited or stage.ended:
         line.append(f"  ({shorten(stage.limited or stage.ended or '', 60)})", style="not bold dim")
-    return line
-
-
-def format_close_call(one: CloseCall) -> Text:
-    """Format the comparison of two nodes in one line."""
-    line = Text(f"  {one.a} or {one.b}: ")
-    if not one.answered:
-        line.append("asking a model which is sounder", style="dim")
-        return line
-    line.append(f"{one.better or 'neither'} is sounder", style="yellow")
-    line.append(f"  {shorten(one.reasons, 80)}", style="dim")
     return line
 
 
@@ -236,8 +224,6 @@ def format_status(status: RunStatus) -> list[Text]:
         if any(one.planned + one.spent for one in status.remaining.phases):
             lines.append(_format_pair("spent", format_phases(status.remaining.phases)))
         lines += [_format_pair("can decide", line) for line in status.remaining.hours]
-        if status.remaining.design:
-            lines.append(_format_pair("design", status.remaining.design))
     if status.plan:
         seeds = "" if status.locked is None else f", locked with {format_quantity(status.locked, 'fresh seed')}"
         lines.append(
@@ -291,7 +277,6 @@ def _format_diagnosis(status: RunStatus, found: RunDiagnosis) -> Iterator[Text]:
             [f"{number}. {to_plain(one)}" for number, one in enumerate(found.next, 1) if one != status.next],
             MAX_LINES,
         ),
-        ("slots", [f"{one.number}: {to_plain(one.why)}" for one in found.slots], MAX_LINES),
         (
             "unfinished",
             [
@@ -329,9 +314,7 @@ def _format_comparison(one: ClaimDifference) -> str:
     line = f"{one.dataset} {one.condition} - {one.other}: {one.name} {one.mean:+.4g}"
     if one.sd is not None and one.low is not None and one.high is not None:
         line += f" (sd {one.sd:.3g}, 95 % interval [{one.low:+.4g}, {one.high:+.4g}], n = {one.n})"
-    elif one.n == 1:
-        line += " (one seed: the noise is unknown)"
-    return f"{line}  {one.basis_text if one.n == 1 or one.sd is not None else 'identical for every seed'}"
+    return f"{line}  {one.basis_text if one.sd is not None else 'identical for every seed'}"
 
 
 BAR_WIDTH = 20
@@ -427,3 +410,41 @@ def format_phases(phases: Sequence[PhaseSpending]) -> str:
 
 def _format_pair(name: str, value: str) -> Text:
     return Text(f"{name:<12}" if len(name) < 12 else f"{name} ", style="cyan") + Text(value)
+
+
+def format_cells(cells: CellTotals) -> str:
+    """Format all cells of a run in one line."""
+    parts = [
+        (cells.measured, "measured"),
+        (cells.taken_over, "reused"),
+        (cells.failed, "failed"),
+        (cells.left_out, "left out"),
+        (cells.waiting, "waiting"),
+    ]
+    shown = ", ".join(f"{number} {what}" for number, what in parts if number)
+    saved = f", {format_duration(cells.seconds_saved)} saved by reuse" if cells.seconds_saved else ""
+    differing = "".join(f"; {a} and {b} have the same key but different values" for a, b in cells.differing[:1])
+    return (
+        f"{shown} (of {cells.owed}); {format_duration(cells.seconds)} "
+        f"compute{saved}{format_remaining(cells)}{differing}"
+    )
+
+
+def format_tuning(account: TuningReport) -> str:
+    """Format the used tuning budget and the best value of each arm in one line."""
+    return (
+        f"{'; '.join(_format_arm(account, one) for one in account.arms)} ({to_plain(account.metric.name)}, "
+        f"{account.dataset})"
+    )
+
+
+def _format_arm(account: TuningReport, one: ArmTuningReport) -> str:
+    tuning, effort = account.tuning, one.effort
+    given = (
+        f"{format_duration(effort.seconds)} of {format_duration(tuning.budget)}"
+        if tuning.currency == "seconds"
+        else f"{format_quantity(effort.trials, 'trial')} + {format_quantity(effort.versions, 'version')} of code "
+        f"(budget {tuning.budget:g})"
+    )
+    notes = "" if one.chosen is None else ", stale" * one.chosen.stale + ", not converged" * one.chosen.gaining
+    return f"{to_plain(one.arm)} {given}{f', best {one.best:.4g}' if one.best is not None else ''}{notes}"

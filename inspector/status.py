@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from labwright.inspector.diagnosis import RunDiagnosis
+from labwright.inspector.diagnosis import PHASE_TEXT, RunDiagnosis
 from labwright.inspector.event_text import describe_event, format_command
 from labwright.inspector.findings import format_effect, list_effects, list_findings
 from labwright.inspector.safe_text import format_countdown, shorten, to_plain
@@ -44,25 +44,6 @@ CONDITION_BY_EXIT_CODE: dict[int, RunCondition] = {0: "done", 3: "stopped", 4: "
 
 MAX_COMMANDS_SHOWN = 5
 """Maximum number of kill, mark and note commands in a status, latest first; `logs` shows all."""
-
-PHASE_TEXT: Mapping[Phase, str] = {
-    "prepare": "make the data plan and fetch its datasets",
-    "score": "score the sealed test predictions",
-    "addendum": "read the reviews, register what they ask for, and measure it",
-    "figures": "draw the final figures from the record",
-    "write": "write the paper",
-    "cite": "find citations for the draft",
-    "reflect": "fix unbound numbers and LaTeX errors in the paper",
-    "missing": "run the ablations requested by the draft's reviewer",
-    "release": "build and release the paper",
-    "respond": "write the response to the reviewers",
-    "judge": "judge the paper",
-    "reproduce": "run the repository and check its result",
-    "ablate": "measure the result without each part of the repository",
-    "answer": "design, run and conclude the experiment that answers the question",
-    "report": "write the report",
-    "done": "nothing (finished)",
-}
 
 
 class StageCounts(StageFacts):
@@ -125,9 +106,6 @@ class RemainingEstimate(FrozenModel):
         default=(), description="planned and spent USD; empty if a price is unknown"
     )
     hours: tuple[str, ...] = Field(default=(), description="lines that say what the run can decide in its time")
-    design: str = Field(
-        default="", description="design suggested by the pilot, and a smaller one if it exceeds the limits"
-    )
 
 
 class EventLine(FrozenModel):

@@ -71,19 +71,6 @@ def count_verdicts(status: RunStatus) -> str:
     return ", ".join(f"{number} {verdict}" for verdict, number in counts.items()) + so_far
 
 
-def format_short(status: RunStatus) -> str:
-    """Format a status in one line."""
-    parts = (
-        status.condition,
-        status.phase * (status.phase != "done"),
-        count_verdicts(status),
-        f"{format_duration(status.elapsed)} of work",
-        _format_cost(status.cost),
-        f"paused {status.paused}" * bool(status.paused),
-    )
-    return f"{to_plain(status.run)}: {'; '.join(part for part in parts if part)}"
-
-
 def format_ending(status: RunStatus, report: Sequence[str]) -> list[Text]:
     """Format the five lines at the end of a run: verdicts, paper, page, cost, and what to do next. `report` lists the
     files of the report on a repository."""

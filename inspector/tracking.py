@@ -18,7 +18,6 @@ from threading import Event as Flag
 from threading import Thread
 from typing import Any, NamedTuple, Protocol
 
-from labwright.inspector.cell_text import Timeline
 from labwright.inspector.live_view import RunFollower
 from labwright.inspector.run_files import MAX_FILE_BYTES, read_bytes
 from labwright.inspector.safe_text import shorten, to_plain
@@ -89,7 +88,7 @@ def close_tracker(tracker: Tracker, folder: Path, state: RunState) -> None:
     from labwright.inspector.frames import RunFrames  # pandas takes a second
 
     with tempfile.TemporaryDirectory() as place:
-        claims: Any = RunFrames(state, Timeline()).claims
+        claims: Any = RunFrames(state).claims
         claims.to_csv(Path(place, TABLE_FILE), index=False)
         printed = state.paper.current.released.pdf if state.paper.current else None
         paper = read_bytes(folder, printed, MAX_FILE_BYTES) if printed else None

@@ -6,14 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from labwright.inspector.cell_text import format_trials
-from labwright.inspector.safe_text import format_count, format_dollars, format_duration, shorten
+from labwright.inspector.safe_text import format_count, format_dollars, format_duration, shorten, to_plain
 from labwright.record.cell_status import CellCounts, CellStatus, compute_all_cells, count_cells
 from labwright.record.claims.estimates import compute_node_score, find_winner, nodes_ignoring_seed
 from labwright.record.claims.setting_controls import TuningReport, build_tuning_report
 from labwright.record.reducers.run_state import RunState, sum_usage
 from labwright.record.schema import FrozenModel
-from labwright.record.schema.decisions import CompareNodes
 from labwright.record.schema.nodes import (
     KIND_NAMES,
     SEARCH_KINDS,
@@ -66,16 +64,6 @@ class NodeRow(FrozenModel):
     cells: CellCounts | None = None
 
 
-class CloseCall(FrozenModel):
-    """Two nodes that measurements could not separate; `better` is the node that a model preferred, or None."""
-
-    a: str
-    b: str
-    better: str | None
-    answered: bool
-    reasons: str
-
-
 class StageFacts(FrozenModel):
     """State of a stage. `limited` is the limit that was reached; `pending` is the remaining work of a finished
     stage during the search of the next stage.
@@ -92,7 +80,6 @@ class StageFacts(FrozenModel):
 class StageRows(StageFacts):
     """One stage with its nodes in tree order."""
 
-    compared: tuple[CloseCall, ...]
     nodes: tuple[NodeRow, ...]
 
     @property
@@ -210,9 +197,7 @@ def build_tree(state: RunState, cells: CellsByNode | None = None) -> RunTree:
         ancestry=list_branch_points(state),
         stages=tuple(
             StageRows(
-                **stage_fields(state, name),
-                compared=tuple(_find_close_calls(state, name)),
-                nodes=tuple(row(node, depth) for node, depth in _walk_stage(state, name)),
+                **stage_fields(state, name), nodes=tuple(row(node, depth) for node, depth in _walk_stage(state, name))
             )
             for name in STUDY_STAGES[state.kind]
         ),
@@ -221,20 +206,6 @@ def build_tree(state: RunState, cells: CellsByNode | None = None) -> RunTree:
 
 def _find_value(node: Node, metric: str) -> float | None:
     return next((one.value for one in node.measurements if one.name == metric), None)
-
-
-def _find_close_calls(state: RunState, stage: StageName) -> Iterator[CloseCall]:
-    for decided in state.decisions.values():
-        action = decided.action
-        if isinstance(action, CompareNodes) and action.stage == stage:
-            found = state.search.comparisons.get((action.a, action.b))
-            yield CloseCall(
-                a=action.a,
-                b=action.b,
-                better=found.better if found else None,
-                answered=found is not None,
-                reasons=found.reasons if found else "",
-            )
 
 
 def find_node_limit(state: RunState, stage: StageName) -> int | None:
@@ -309,4 +280,27 @@ def format_branch_point(one: BranchPoint) -> str:
         f"branch of {shorten(one.run, 80)} {where}{who}: {format_quantity(one.nodes, 'node')} reused (cost: "
         f"{one.calls} calls, {format_count(one.tokens)} tokens, {format_dollars(one.usd, one.unpriced)}, "
         f"{format_duration(one.seconds)} of work, {format_duration(one.code_seconds)} of it running code)"
+    )
+
+
+# --- cells and trials in words ---------------------------------------------------------------------------------------
+
+
+def format_remaining(cells: CellCounts) -> str:
+    """Format the estimated compute time of waiting cells as `, about 4m12s compute left`; empty if unknown."""
+    return f", about {format_duration(cells.seconds_left)} compute left" if cells.seconds_left is not None else ""
+
+
+def format_trials(account: TuningReport, node: str) -> str:
+    """Format the trials of a node in one line with the best value: `smooth: 4 trials, best 0.93`."""
+    own = [one for one in account.trials if one.node == node]
+    if not own:
+        return "best settings repeated with another seed"
+    values = [one.values[account.dataset] for one in own if account.dataset in one.values]
+    best = f", best {(max if account.metric.higher_is_better else min)(values):.4g}" if values else ""
+    failed = sum(one.outcome == "failed" for one in own)
+    share = f" at {own[0].share:g}" if own and own[0].share < 1 else ""
+    return (
+        f"{', '.join(dict.fromkeys(to_plain(one.arm) for one in own))}: {format_quantity(len(own), 'trial')}{share}"
+        f"{best}{f', {failed} failed' if failed else ''}"
     )

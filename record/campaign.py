@@ -4,7 +4,7 @@ derived.
 Results are in the record of each run. This log contains only the queued entries, the budget share of each run, and its
 outcome.
 
-  FOLDER/campaign.jsonl  config.yaml  ideas/NAME.json  topics/NAME.md  runs/NAME  logs/NAME.log  queue/  slots/
+  FOLDER/campaign.jsonl  config.yaml  ideas/NAME.json  runs/NAME  logs/NAME.log  queue/  slots/
 """
 
 from __future__ import annotations
@@ -13,19 +13,16 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from math import inf
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from labwright.record.claims.estimates import TARGET_TEST_POWER
 from labwright.record.errors import UsageError
 from labwright.record.event_log import is_run, read_state
 from labwright.record.events.run_events import CampaignMembership
 from labwright.record.line_store import LineStore, RecordError, StoredRow, read_stored_rows
 from labwright.record.schema import FrozenModel
-from labwright.record.table import format_quantity
 
 CAMPAIGN_LOG_FILE, IDEAS_FOLDER, RUNS_FOLDER, SLOTS_FOLDER = "campaign.jsonl", "ideas", "runs", "slots"
 MAX_RUN_RETRIES = 2
@@ -44,10 +41,6 @@ class CampaignTerms(FrozenModel):
     caps: SpendingCaps = Field(default_factory=dict, description="caps for all runs together")
     seconds: float | None = None
     """Wall-clock limit of the campaign, counted while a process is working on it."""
-    keep: int | None = Field(default=None, ge=1)
-    """In a portfolio, the maximum number of runs that continue after their pilot; None: every run is carried out
-    without a pilot."""
-    pilot_seconds: float | None = Field(default=None, gt=0, description="time limit of a pilot; None: none")
 
 
 class RunAllowance(FrozenModel):
@@ -55,49 +48,6 @@ class RunAllowance(FrozenModel):
 
     caps: SpendingCaps = Field(default_factory=dict)
     seconds: float | None = None
-    pilot_seconds: float | None = Field(default=None, description="of a pilot, the time after which it is stopped")
-
-
-class DecisionForecast(FrozenModel):
-    """An estimate of how soon a study could decide its claims, based only on the spread and run times of its pilot."""
-
-    name: str
-    wanted: dict[str, int] = Field(default_factory=dict)
-    """Confirmatory hypothesis -> number of seeds needed to decide it."""
-    hypotheses: int = Field(default=0, description="number of confirmatory hypotheses in the plan")
-    seeds: int = Field(default=0, description="maximum number of seeds")
-    seconds: float = Field(default=0.0, description="compute time of one seed: all cells of the program")
-    half_widths: dict[str, float] = Field(default_factory=dict)
-    """Confirmatory hypothesis -> expected half-width of its interval after one compute hour of fresh seeds, in smallest
-    effects; left out if fewer than two seeds take an hour."""
-    matters: tuple[str, ...] = ()
-    """What a colleague would learn from each claim, as the plan registers it."""
-    surprises: tuple[str, ...] = ()
-    """What the pilot's values showed against the plan; no part of the choice."""
-    why: str = Field(default="", description="reason why there is no forecast")
-
-    @property
-    def decided_count(self) -> int:
-        """Number of hypotheses that the allowed number of seeds would decide."""
-        return sum(n <= self.seeds for n in self.wanted.values())
-
-    @property
-    def hours(self) -> float:
-        """Compute hours for the seeds that these hypotheses need."""
-        return max((n for n in self.wanted.values() if n <= self.seeds), default=self.seeds) * self.seconds / 3600
-
-    @property
-    def decided_per_hour(self) -> float:
-        """Expected number of claims that one compute hour decides; each is planned with a power of 80 %."""
-        return TARGET_TEST_POWER * self.decided_count / self.hours if self.hours else 0.0
-
-    @property
-    def undecided_reason(self) -> str:
-        """The reason why no claim can be decided; empty if one can."""
-        if self.decided_count:
-            return ""
-        needs = ", ".join(f"{name} needs {format_quantity(n, 'seed')}" for name, n in self.wanted.items())
-        return self.why or f"no claim can be decided: {needs}, at most {self.seeds} are allowed"
 
 
 # --- events ---------------------------------------------------------------------------------------------------------
@@ -116,13 +66,10 @@ class CampaignResumed(FrozenModel):
 
 
 class EntryQueued(FrozenModel):
-    """`ideas`: for a topic, the number of ideas to generate; 0: the entry is an idea itself."""
-
     type: Literal["queued"] = "queued"
     name: str
     title: str = ""
     source: str = ""
-    ideas: int = 0
 
 
 class EntryRefused(FrozenModel):
@@ -139,13 +86,6 @@ class RunLaunched(FrozenModel):
     share: RunAllowance
 
 
-class PilotTimedOut(FrozenModel):
-    """A pilot reached its time limit and is asked to stop; it is compared with what it measured."""
-
-    type: Literal["pilot_over"] = "pilot_over"
-    name: str
-
-
 class RunEnded(FrozenModel):
     """`code`: exit code of `scientist run`; None if it was killed or died. `spent`, `seconds`: totals so far."""
 
@@ -156,25 +96,6 @@ class RunEnded(FrozenModel):
     spent: SpendingCaps = Field(default_factory=dict)
     seconds: float = Field(default=0.0, description="active time of the run")
     asked: bool = Field(default=False, description="whether it was asked to stop, which does not count as a failure")
-    prospect: DecisionForecast | None = Field(default=None, description="forecast for a run that waits for selection")
-
-
-class IdeasFound(FrozenModel):
-    """Ideas were generated for a topic; this event queues them."""
-
-    type: Literal["found"] = "found"
-    name: str
-    ideas: tuple[tuple[str, str], ...] = Field(description="(name, title) pairs")
-    spent: SpendingCaps = Field(default_factory=dict)
-
-
-class StudiesSelected(FrozenModel):
-    """The runs that continue after their pilot, best first; the others are set aside."""
-
-    type: Literal["chosen"] = "chosen"
-    names: tuple[str, ...]
-    order: tuple[DecisionForecast, ...] = Field(description="all compared runs, best first")
-    reasons: dict[str, str] = Field(default_factory=dict, description="run that is set aside -> the reason")
 
 
 class CampaignEnded(FrozenModel):
@@ -182,43 +103,24 @@ class CampaignEnded(FrozenModel):
     why: str = ""
 
 
-CampaignEvent = (
-    CampaignStarted
-    | CampaignResumed
-    | EntryQueued
-    | EntryRefused
-    | RunLaunched
-    | PilotTimedOut
-    | RunEnded
-    | IdeasFound
-    | StudiesSelected
-    | CampaignEnded
-)
+CampaignEvent = CampaignStarted | CampaignResumed | EntryQueued | EntryRefused | RunLaunched | RunEnded | CampaignEnded
 _EVENT: TypeAdapter[CampaignEvent] = TypeAdapter(Annotated[CampaignEvent, Field(discriminator="type")])
 
 # --- state derived from the events ----------------------------------------------------------------------------------
 
-EntryStatus = Literal["waiting", "running", "to be chosen", "set aside", "interrupted", "failed", "refused", "done"]
+EntryStatus = Literal["waiting", "running", "interrupted", "failed", "refused", "done"]
 
 
 class CampaignEntry(FrozenModel):
-    """An idea or a topic, and its outcome."""
+    """An idea and its outcome."""
 
     name: str
     title: str = ""
-    ideas: int = Field(default=0, description="for a topic: number of ideas to generate")
     share: RunAllowance | None = Field(default=None, description="limits of the run in progress")
     end: RunEnded | None = None
     tries: int = Field(default=0, description="failures since the campaign was last resumed")
     refused: str = ""
-    over: bool = Field(default=False, description="for a topic: whether its ideas were generated")
-    set_aside: str = Field(default="", description="the reason why it does not continue after its pilot")
-    chosen: bool = False
-    prospect: DecisionForecast | None = Field(default=None, description="forecast of its pilot")
-    pilot_over: bool = Field(default=False, description="whether its pilot in progress reached its time limit")
     spent: SpendingCaps = Field(default_factory=dict)
-    seconds: float = Field(default=0.0, description="active time of the run, without the process in progress")
-    launched_at: float | None = None
 
     @property
     def status(self) -> EntryStatus:
@@ -226,14 +128,10 @@ class CampaignEntry(FrozenModel):
             return "refused"
         if self.share is not None:
             return "running"
-        if self.over or (self.end is not None and self.end.code in (0, 3, 4)):
-            return "done"
-        if self.set_aside:
-            return "set aside"
         if self.end is None:
             return "waiting"
-        if self.end.prospect is not None and not self.chosen:
-            return "to be chosen"
+        if self.end.code in (0, 3, 4):
+            return "done"
         return "interrupted" if self.tries <= MAX_RUN_RETRIES else "failed"
 
     @property
@@ -243,7 +141,7 @@ class CampaignEntry(FrozenModel):
 
     @property
     def status_reason(self) -> str:
-        return self.refused or self.set_aside or (self.end.why if self.end is not None else "")
+        return self.refused or (self.end.why if self.end is not None else "")
 
 
 class CampaignState:
@@ -252,7 +150,6 @@ class CampaignState:
     def __init__(self, events: Iterable[tuple[float, CampaignEvent]] = ()) -> None:
         self.terms: CampaignTerms | None = None
         self.entries: dict[str, CampaignEntry] = {}
-        self.chosen: StudiesSelected | None = None
         self.ended: CampaignEnded | None = None
         self.active_seconds = 0.0
         self._last: float | None = None
@@ -264,8 +161,7 @@ class CampaignState:
         self.apply(_EVENT.validate_json(row.body), row.at)
 
     def apply(self, event: CampaignEvent, at: float) -> None:
-        worked = RunLaunched | PilotTimedOut | RunEnded | IdeasFound | StudiesSelected | CampaignEnded
-        if isinstance(event, worked) and self._last is not None:
+        if isinstance(event, RunLaunched | RunEnded | CampaignEnded) and self._last is not None:
             self.active_seconds += max(0.0, at - self._last)
         # these three events may be written while no process is working on the campaign
         if not isinstance(event, CampaignStarted | EntryQueued | EntryRefused):
@@ -277,35 +173,20 @@ class CampaignState:
                 for one in self.entries.values():
                     self._update_entry(one.name, tries=0)
             case EntryQueued():
-                self._update_entry(event.name, title=event.title, ideas=event.ideas, refused="", end=None, over=False)
+                self._update_entry(event.name, title=event.title, refused="", end=None)
             case EntryRefused():
                 self._update_entry(event.name, refused=event.why)
             case RunLaunched():
-                self._update_entry(event.name, share=event.share, launched_at=at)
-            case PilotTimedOut():
-                self._update_entry(event.name, pilot_over=True)
+                self._update_entry(event.name, share=event.share)
             case RunEnded():
-                failed = event.code in (None, 1, 130) and not event.asked and event.prospect is None
-                entry = self.entries[event.name]
+                failed = event.code in (None, 1, 130) and not event.asked
                 self._update_entry(
                     event.name,
                     share=None,
                     end=event,
                     spent=self._raise_spent(event.name, event.spent),
-                    seconds=max(entry.seconds, event.seconds),
-                    prospect=event.prospect or entry.prospect,
-                    tries=entry.tries + failed,
+                    tries=self.entries[event.name].tries + failed,
                 )
-            case IdeasFound():
-                self._update_entry(event.name, share=None, over=True, spent=self._raise_spent(event.name, event.spent))
-                for name, title in event.ideas:
-                    self._update_entry(name, title=title)
-            case StudiesSelected():
-                self.chosen = event
-                for one in event.order:
-                    chosen = one.name in event.names
-                    why = "" if chosen else event.reasons.get(one.name, "not among the best")
-                    self._update_entry(one.name, chosen=chosen, set_aside=why, pilot_over=False)
             case CampaignEnded():
                 self.ended = event
 
@@ -326,22 +207,6 @@ class CampaignState:
     def waiting_entries(self) -> list[CampaignEntry]:
         return [one for one in self.entries.values() if one.is_open]
 
-    @property
-    def places_left(self) -> int:
-        """Number of further runs of a portfolio that may continue after their pilot."""
-        keep = self.terms.keep if self.terms is not None else None
-        return max(0, (keep or 0) - sum(one.chosen for one in self.entries.values()))
-
-    @property
-    def confirmed_claims(self) -> int:
-        """Number of claims of the studies of a portfolio that continue."""
-        chosen = [one.prospect for one in self.entries.values() if one.chosen]
-        return sum(one.hypotheses for one in chosen if one is not None)
-
-    def is_pilot(self, entry: CampaignEntry) -> bool:
-        """Return whether an entry is a run of a portfolio that was not selected to continue."""
-        return self.terms is not None and self.terms.keep is not None and not entry.ideas and not entry.chosen
-
     def count_committed(self, kind: str) -> float:
         """Return the amount of a resource that is spent or reserved for runs in progress."""
         caps = (one.share.caps if one.share is not None else {} for one in self.entries.values())
@@ -356,27 +221,19 @@ class CampaignState:
         return max(0.0, self.terms.seconds - self.active_seconds - since)
 
     def compute_allowance(self, name: str, now: float) -> RunAllowance:
-        """Return the limits of a run that starts now: an equal share of the remainder, counting every idea of a topic.
+        """Return the limits of a run that starts now: an equal share of the remainder.
 
-        The time share is the time left divided by the number of rounds in which the waiting runs can start. A pilot is
-        planned for the time that its study gets if it continues, but stopped at the limit of pilots.
+        The time share is the time left divided by the number of rounds in which the waiting runs can start.
         """
         assert self.terms is not None
-        one, parts = self.entries[name], sum(max(1, entry.ideas) for entry in self.waiting_entries)
+        one, parts = self.entries[name], len(self.waiting_entries)
         caps = {
-            what: one.spent.get(what, 0.0) + max(0.0, cap - self.count_committed(what)) * max(1, one.ideas) / parts
+            what: one.spent.get(what, 0.0) + max(0.0, cap - self.count_committed(what)) / parts
             for what, cap in self.terms.caps.items()
         }
         left = self.compute_seconds_left(now)
-        turns, limit = -(-parts // self.terms.parallel), self.terms.pilot_seconds
-        seconds = None if left is None else left / turns
-        if limit is None or not self.is_pilot(one):
-            return RunAllowance(caps=caps, seconds=seconds)
-        pilot = max(1.0, limit - one.seconds)
-        if left is not None:
-            later = max(0.0, left - turns * limit) / -(-max(1, self.places_left) // self.terms.parallel)
-            seconds, pilot = min(left, pilot + later), min(left, pilot)
-        return RunAllowance(caps=caps, seconds=seconds, pilot_seconds=pilot)
+        turns = -(-parts // self.terms.parallel)
+        return RunAllowance(caps=caps, seconds=None if left is None else left / turns)
 
 
 def is_campaign(folder: Path) -> bool:
@@ -433,45 +290,7 @@ def count_campaign_peers(folder: Path, run: Path) -> CampaignMembership | None:
         with suppress(RecordError):
             found = read_state(other).search
             tests.update(prints[one.fingerprint] for one in found.tested_datasets if one.fingerprint in prints)
-    return CampaignMembership(
-        ideas=sum(not one.refused and not one.ideas for one in campaign.entries.values()), tests=dict(tests)
-    )
-
-
-# --- selection ------------------------------------------------------------------------------------------------------
-
-
-def select_studies(prospects: Iterable[DecisionForecast], keep: int, *, hours: float = inf) -> StudiesSelected:
-    """Select the studies that continue: in the order of expected decided claims per compute hour, then of the fewest
-    seeds, at most `keep` that fit together into `hours` of fresh seeds.
-
-    Measured values do not matter; only their spread and the run time do. The seeds and test data that confirm a study
-    are others than those of its pilot, so the choice does not change the level of its tests, and only the claims of
-    the selected studies are in the family of Holm's correction (`hypothesis_tests.decide_across_runs`).
-
-    Sources: Cox 1975, "A note on data-splitting for the evaluation of significance levels"; Dantzig 1957,
-    "Discrete-variable extremum problems" (the greedy order by value per cost).
-    """
-    order = tuple(sorted(prospects, key=rank_forecast))
-    names, reasons, left = list[str](), dict[str, str](), hours
-    for number, one in enumerate(order, 1):
-        if not one.decided_count:
-            reasons[one.name] = one.undecided_reason
-        elif len(names) >= keep:
-            rank = f"rank {number} of {len(order)} by expected decided claims per hour"
-            reasons[one.name] = f"{rank}; {keep} may continue"
-        elif one.hours > left:
-            need = f"its claims need {one.hours:.3g} compute hours"
-            reasons[one.name] = f"{need}, and {left:.3g} are left for fresh seeds"
-        else:
-            names.append(one.name)
-            left -= one.hours
-    return StudiesSelected(names=tuple(names), order=order, reasons=reasons)
-
-
-def rank_forecast(one: DecisionForecast) -> tuple[float, float, str]:
-    """Return the sort key of a forecast; the best comes first."""
-    return -one.decided_per_hour, max(one.wanted.values(), default=inf), one.name
+    return CampaignMembership(ideas=sum(not one.refused for one in campaign.entries.values()), tests=dict(tests))
 
 
 def keep_limited(values: Mapping[str, float | None]) -> SpendingCaps:

@@ -182,7 +182,7 @@ def plan_hours(
     if view.lock is not None:
         wanted, remaining = max(view.lock.n, len(list_confirming_seeds(view))), count_remaining_seeds(view)
     else:
-        known = not view.plan.confirmatory_effects or bool(compute_wanted_seeds(view, settings.family))
+        known = not view.plan.confirmatory_effects or bool(compute_wanted_seeds(view))
         wanted = count_fresh_seeds(view, settings) if known else count_most_seeds(settings)
         wanted = remaining = int(min(wanted, most))
     return Hours(

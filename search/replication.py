@@ -23,9 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import ceil, inf
-from statistics import fmean, stdev
+from statistics import stdev
 
-from labwright.record.campaign import DecisionForecast
 from labwright.record.claims.estimates import MIN_REPLICATES, SIGNIFICANCE_LEVEL, find_winner, has_same_values
 from labwright.record.claims.hypothesis_tests import (
     SKEWED_LEVEL_FACTOR,
@@ -38,7 +37,6 @@ from labwright.record.claims.planned_seeds import (
     compute_divergence_n,
     compute_planned_seeds,
     compute_upper_deviation,
-    predict_seeds,
 )
 from labwright.record.estimands import CellRef, EstimandError, MissingCell, has_extreme, list_registered_cells
 from labwright.record.events.search_events import ConfirmationLocked, LookTaken
@@ -49,12 +47,11 @@ from labwright.record.schema.decisions import (
     ExpandTree,
     RunTask,
     SearchAction,
-    VisibleDecisions,
     build_look_sizes,
     build_summary_task,
 )
 from labwright.record.schema.nodes import PLANNING_STAGES, STAGES, Node, StageName
-from labwright.search.design_forecast import list_main_cells, read_spreads
+from labwright.search.design_forecast import list_main_cells
 from labwright.search.settings import SearchSettings
 from labwright.search.stage_snapshot import StageSnapshot, build_snapshot, find_locking_stage
 from labwright.search.tuning import FINALIST_SEED_OFFSET
@@ -146,10 +143,11 @@ def find_pilot_replicates(view: StageSnapshot) -> tuple[Node, ...]:
 
 
 def compute_wanted_seeds(
-    view: StageSnapshot, family: int, *, deviation: Callable[[Sequence[float]], float] = stdev
+    view: StageSnapshot, *, deviation: Callable[[Sequence[float]], float] = stdev
 ) -> dict[str, int]:
     """Return, by confirmatory hypothesis, the number of fresh seeds needed to decide it, from the pilot's spread on
-    validation data. `family`: `SearchSettings.family`; `deviation`: of the pilot's values.
+    validation data.
+    `deviation`: of the pilot's values.
 
     Hypotheses whose cells the pilot did not measure are left out.
     """
@@ -157,7 +155,7 @@ def compute_wanted_seeds(
     pilots = (one for one in find_pilot_replicates(view) if one.status == "good" and not one.suspect)
     runs = [read_replicate_values(one) for one in pilots]
     claims = sum(one.confirmatory for one in plan.hypotheses)
-    level, found = SIGNIFICANCE_LEVEL / max(1, claims, family), dict[str, int]()
+    level, found = SIGNIFICANCE_LEVEL / max(1, claims), dict[str, int]()
     for one, effect in plan.confirmatory_effects:
         by_seed = one.model_copy(update={"unit": "seeds"})
         try:
@@ -178,47 +176,12 @@ def count_fresh_seeds(view: StageSnapshot, settings: SearchSettings) -> int:
     first = settings.count_seeds("agenda")
     if not first or view.run_limit_reason:
         return first
-    return min(count_most_seeds(settings), max((first, *compute_wanted_seeds(view, settings.family).values())))
+    return min(count_most_seeds(settings), max((first, *compute_wanted_seeds(view).values())))
 
 
 def count_most_seeds(settings: SearchSettings) -> int:
     """Return the maximum number of fresh seeds."""
     return max(settings.count_seeds("agenda"), settings.max_seeds)
-
-
-def forecast_decision(state: RunState, settings: SearchSettings) -> DecisionForecast:
-    """Forecast the seeds and time that the run's claims need, from its replicates so far; only their spread matters."""
-    plan, stage = state.search.data_plan, state.search.stage
-    asked = [one for one in plan.hypotheses if one.confirmatory] if plan is not None else []
-    if plan is None or not asked or stage is None:
-        fault = "there is no plan" if plan is None else "its plan has no confirmatory hypothesis"
-        return DecisionForecast(name="", why=fault if not asked else "its search is over")
-    visible = VisibleDecisions(also=tuple(sorted(state.finished_decisions)))
-    view = build_snapshot(state, stage, visible, settings=settings)
-    runs = [one.attempts[-1].seconds for one in find_pilot_replicates(view) if one.status == "good" and one.attempts]
-    found, why = compute_wanted_seeds(view, settings.family), ""
-    if not found:
-        why = "its replicates did not measure its hypotheses" if runs else "no replicate of a prototype ran"
-    seconds = fmean(runs) if runs else 0.0
-    hourly = min(MAX_UNITS, int(3600 / seconds)) if seconds else 0
-    level = SIGNIFICANCE_LEVEL / max(len(asked), settings.family)
-    spreads, widths = read_spreads(state) if found and hourly > 1 else {}, dict[str, float]()
-    for one, effect in plan.confirmatory_effects:
-        if (sd := spreads.get((one.id, effect.estimand))) is not None:
-            width = predict_seeds(effect, hourly, sd, level).half_width / effect.smallest
-            widths[one.id] = max(width, widths.get(one.id, 0.0))
-    outcomes = ((one.name, one.outcomes) for one in asked if one.outcomes is not None)
-    matters = (f"{name}: if supported, {one.supported} If refuted, {one.refuted}" for name, one in outcomes)
-    return DecisionForecast(
-        name="",
-        wanted=found,
-        hypotheses=len(asked),
-        half_widths=widths,
-        matters=tuple(matters),
-        why=why,
-        seconds=seconds,
-        seeds=count_most_seeds(settings),
-    )
 
 
 def build_lock(
@@ -244,7 +207,7 @@ def build_lock(
         return None
     if search.current_lock is not None and search.current_lock.winner == best:
         return None
-    node, asked, n = state.nodes[best], compute_wanted_seeds(view, settings.family), count_fresh_seeds(view, settings)
+    node, asked, n = state.nodes[best], compute_wanted_seeds(view), count_fresh_seeds(view, settings)
     tested = bool(view.plan.confirmatory_effects) and n > 0
     if tested and not asked and affordable < inf and view.limited_stages.intersection(PLANNING_STAGES):
         n = count_most_seeds(settings)  # no planning seeds ran
@@ -259,7 +222,7 @@ def build_lock(
     if not swapped and with_controls < affordable:
         why.append("there is no time to measure compared arms at each other's tuned setting")
     most = int(min(affordable, count_most_seeds(settings)))
-    likely = compute_wanted_seeds(view, settings.family, deviation=compute_upper_deviation)
+    likely = compute_wanted_seeds(view, deviation=compute_upper_deviation)
     looks = plan_looks(max((n, *likely.values())), most) if tested and most else ()
     fitting = [size for size in looks if size <= most]
     if fitting:  # a seed that no look reads would be wasted

@@ -82,12 +82,6 @@ class SearchSettings(FrozenModel):
         description="maximum number of fresh seeds for reported results, if the spread between planning seeds "
         "requires more than agenda.num_seeds and there is time for them",
     )
-    family: int = Field(
-        default=0,
-        ge=0,
-        description="number of claims that are confirmed together with those of other studies, so that fresh seeds "
-        "decide at the level of this family; set by a portfolio; 0: the plan's own claims",
-    )
     max_trials: int | None = Field(
         default=None,
         ge=1,

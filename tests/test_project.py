@@ -17,7 +17,6 @@ import pytest
 from pydantic import BaseModel
 
 from labwright.agent.cli.campaign import CampaignReport, CampaignRow
-from labwright.agent.cli.dry_run import EffortForecast
 from labwright.agent.cli.options import SETTING_OPTIONS
 from labwright.agent.cli.run import DEMO_FOLDER
 from labwright.agent.settings import DURATION_SUFFIXES, EFFORTS, Settings, compose_settings
@@ -207,7 +206,6 @@ def test_every_page_of_the_docs_is_listed() -> None:
         ("json.md", BudgetUsage),
         ("json.md", RemainingEstimate),
         ("json.md", RunListRow),
-        ("json.md", EffortForecast),
         ("budget.md", CampaignReport),
         ("budget.md", CampaignRow),
         ("evidence.md", NumberTrace),

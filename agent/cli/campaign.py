@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
-from math import ceil
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 from rich.text import Text
 
-from labwright.agent import campaign
 from labwright.agent.campaign import (
     QUEUE_FOLDER,
     STOP_FILE,
     CampaignItem,
+    CampaignRunner,
     CampaignRuns,
     create_campaign,
     enqueue,
-    find_files,
     read_campaign_ideas,
-    save_settings,
-    to_slug,
 )
 from labwright.agent.cli.commands import Campaign, QueueAdd, QueueList
 from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED, format_line, print_lines, print_result
-from labwright.agent.cli.idea import read_topic
 from labwright.agent.cli.preflight import (
     check_components,
     check_disk_space,
@@ -39,8 +34,7 @@ from labwright.agent.cli.preflight import (
 )
 from labwright.agent.environment import choose_reviewer
 from labwright.agent.repository_setup import check_code
-from labwright.agent.settings import Settings, compose_settings, parse_duration
-from labwright.inspector.portfolio import build_portfolio_table, shorten_table
+from labwright.agent.settings import Settings, compose_settings
 from labwright.inspector.safe_text import format_dollars, format_duration, shorten
 from labwright.record.campaign import (
     RUNS_FOLDER,
@@ -50,12 +44,9 @@ from labwright.record.campaign import (
     CampaignLog,
     CampaignState,
     CampaignTerms,
-    DecisionForecast,
     EntryRefused,
-    IdeasFound,
     RunEnded,
     RunLaunched,
-    StudiesSelected,
     is_campaign,
     keep_limited,
     read_campaign,
@@ -70,13 +61,6 @@ from labwright.record.schema import FrozenModel
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.table import Table, format_quantity
 
-PILOT_SECONDS = 3600.0
-"""Time limit of a pilot in a campaign without a time limit, and the maximum with one."""
-PILOT_SHARE = 0.3
-"""Share of the campaign's time for all pilots together."""
-KEPT_SHARE = 1 / 4
-"""Share of the ideas that continue at most, if no number is given."""
-
 
 class CampaignVerdict(FrozenModel):
     """Verdict on a confirmatory hypothesis. `level` is the significance level after correction over the campaign."""
@@ -88,7 +72,7 @@ class CampaignVerdict(FrozenModel):
 
 
 class CampaignRow(FrozenModel):
-    """One row of the table: an idea, or a topic without ideas yet."""
+    """One row of the table: an idea."""
 
     name: str
     title: str
@@ -98,7 +82,6 @@ class CampaignRow(FrozenModel):
     judge: float | None = None
     cost: RoleUsage = RoleUsage()
     hours: float = 0.0
-    prospect: DecisionForecast | None = None
 
 
 class CampaignReport(FrozenModel):
@@ -117,9 +100,9 @@ class CampaignReport(FrozenModel):
 
 def run_campaign(args: Campaign) -> int:
     settings = choose_reviewer(compose_settings(config=args.config, flags=args.flags))
-    found = [*read_campaign_ideas(args.ideas or ()), *read_topics(args.topic or (), args.count)]
+    found = list(read_campaign_ideas(args.ideas or ()))
     if not found:
-        raise UsageError("nothing to run: give idea files or --topic")
+        raise UsageError("nothing to run: give idea files")
     check_code(settings)
     check_components(settings)
     check_local_servers(settings.models)
@@ -127,18 +110,9 @@ def run_campaign(args: Campaign) -> int:
     check_disk_space(settings, args.out)
     check_slots(settings)
     terms = build_terms(settings, parallel=args.parallel)
-    if args.portfolio or args.keep or args.pilot:
-        terms = add_portfolio(terms, sum(max(1, one.idea_count) for one in found if not one.why), args.keep, args.pilot)
     install_packages(settings.sandbox)
     create_campaign(found, settings, terms, args.out)
     return run_in_folder(args.out, json=args.json)
-
-
-def read_topics(places: Sequence[Path], ideas: int) -> Iterator[CampaignItem]:
-    """Yield the topics in files, and in every .md file of folders (such as MLR-Bench's tasks/). Raises `UsageError`."""
-    for file in find_files(places, "*.md", "topics"):
-        if file.stem.lower() != "readme":
-            yield CampaignItem(to_slug(file.stem), str(file), text=read_topic(file)[0], idea_count=ideas)
 
 
 def build_terms(
@@ -157,27 +131,6 @@ def build_terms(
     )
 
 
-def add_portfolio(terms: CampaignTerms, ideas: int, keep: int | None, pilot: str | None) -> CampaignTerms:
-    """Return the terms of a portfolio of this many ideas: how many may continue, and how long pilots take.
-
-    Raises `UsageError`.
-    """
-    rounds = -(-ideas // terms.parallel)
-    if pilot is None:
-        limit = PILOT_SECONDS if terms.seconds is None else min(PILOT_SECONDS, PILOT_SHARE * terms.seconds / rounds)
-    else:
-        limit = parse_duration(pilot)
-        if not isinstance(limit, float) or limit <= 0:
-            raise UsageError(f"--pilot {pilot!r} is not a time: give one such as 1h, 30m or 90s")
-        if terms.seconds is not None and limit * rounds >= terms.seconds:
-            raise UsageError(
-                f"--pilot {pilot}: pilots of {ideas} ideas, {terms.parallel} at a time, take the whole time limit: "
-                "shorten them, or raise --time-limit"
-            )
-    kept = keep or ceil(KEPT_SHARE * ideas)
-    return terms.model_copy(update={"keep": kept, "pilot_seconds": limit})
-
-
 def run_in_folder(folder: Path, *, json: bool = False) -> int:
     """Run a campaign until it ends, and show the results."""
     folder = folder.absolute()
@@ -188,19 +141,15 @@ def run_in_folder(folder: Path, *, json: bool = False) -> int:
         )
 
     def report(event: CampaignEvent) -> None:
-        if isinstance(event, StudiesSelected | CampaignEnded):
-            write_portfolio(folder)
         if not json:
             print_lines(_format_event(event))
 
-    state = campaign.CampaignRunner(
-        folder, CampaignRuns(folder, kept=(terms is not None and terms.keep) or 0), listener=report
-    ).run()
+    state = CampaignRunner(folder, CampaignRuns(folder), listener=report).run()
     show_campaign(folder, json=json)
     standings = {one.status for one in state.entries.values()}
-    if standings & {"waiting", "interrupted", "to be chosen"}:
+    if standings & {"waiting", "interrupted"}:
         return INTERRUPTED
-    return DONE if standings <= {"done", "set aside"} else FAILED
+    return DONE if standings <= {"done"} else FAILED
 
 
 def _format_event(event: CampaignEvent) -> Iterator[Text]:
@@ -210,30 +159,13 @@ def _format_event(event: CampaignEvent) -> Iterator[Text]:
         case RunLaunched():
             caps = ", ".join(f"{cap:.4g} {what.replace('_', ' ')}" for what, cap in event.share.caps.items())
             yield format_line(f"{event.name}: started{f', with at most {caps}' if caps else ''}")
-        case IdeasFound():
-            names = ", ".join(name for name, _ in event.ideas)
-            yield format_line(f"{event.name}: {format_quantity(len(event.ideas), 'idea')}: {names}")
-        case RunEnded() if event.prospect is None:
+        case RunEnded():
             ended = "killed" if event.code is None else f"exit {event.code}"
             yield format_line(f"{event.name}: ended ({ended}){f': {shorten(event.why, 200)}' if event.why else ''}")
-        case RunEnded():
-            yield format_line(f"{event.name}: pilot done, {format_forecast(event.prospect)}")
-        case StudiesSelected():
-            best = f"selected by expected decided claims per compute hour: {', '.join(event.names) or 'none'}"
-            yield format_line(best, "bold")
-            yield from (format_line(f"{name}: set aside: {why}") for name, why in event.reasons.items())
         case CampaignEnded() if event.why:
             yield format_line(event.why)
         case _:
             pass
-
-
-def format_forecast(one: DecisionForecast | None) -> str:
-    if one is None or not one.decided_count:
-        return one.undecided_reason if one is not None else ""
-    asks = ", ".join(f"{name} {format_quantity(n, 'seed')}" for name, n in one.wanted.items())
-    claims = format_quantity(one.hypotheses, "claim")
-    return f"{one.decided_count} of {claims} in {format_duration(3600 * one.hours)} compute ({asks})"
 
 
 # --- the table ------------------------------------------------------------------------------------------------------
@@ -241,18 +173,8 @@ def format_forecast(one: DecisionForecast | None) -> str:
 
 def show_campaign(folder: Path, *, json: bool = False) -> int:
     found = build_report(folder)
-    portfolio = build_portfolio_table(folder)
-    lines = (*_format_report(found), *([shorten_table(portfolio)] if portfolio is not None else []))
-    print_result(found, lines, json=json)
+    print_result(found, _format_report(found), json=json)
     return DONE
-
-
-def write_portfolio(folder: Path) -> None:
-    """Write the table of a portfolio, with the verdicts so far, as `portfolio.md` and `portfolio.csv`."""
-    verdicts = {one.name: _format_verdicts(one) for one in build_report(folder).lines}
-    if (table := build_portfolio_table(folder, verdicts)) is not None:
-        write_file(folder / "portfolio.md", f"# {table.title}\n\n{table.to_markdown()}\n")
-        write_file(folder / "portfolio.csv", table.to_csv())
 
 
 def build_report(folder: Path) -> CampaignReport:
@@ -260,9 +182,7 @@ def build_report(folder: Path) -> CampaignReport:
     state = read_campaign(folder)
     runs = dict(_read_runs(folder, state))
     decided = decide_across_runs(runs)
-    lines = tuple(
-        _build_row(one, runs.get(one.name), decided) for one in state.entries.values() if not (one.ideas and one.over)
-    )
+    lines = tuple(_build_row(one, runs.get(one.name), decided) for one in state.entries.values())
     assert state.terms is not None
     left = {what: cap - state.count_committed(what) for what, cap in state.terms.caps.items()}
     if state.terms.seconds is not None:
@@ -294,11 +214,7 @@ def _build_row(
     code = one.end.code if one.end is not None else None
     ended = {0: "released", 3: "released, cut short", 4: "not released"}.get(code if code is not None else -1, "done")
     base = CampaignRow(
-        name=one.name,
-        title=one.title,
-        why=one.status_reason,
-        prospect=one.prospect,
-        state=ended if one.status == "done" else one.status,
+        name=one.name, title=one.title, why=one.status_reason, state=ended if one.status == "done" else one.status
     )
     if run is None:
         return base
@@ -314,7 +230,7 @@ def _build_row(
                     hypothesis=each.hypothesis.id, verdict=each.verdict, level=each.level, confirmed=each.confirmed
                 )
                 for each in decided.get(one.name, ())
-                if each.hypothesis.confirmatory and (each.confirmed or not one.set_aside)
+                if each.hypothesis.confirmatory
             ),
         }
     )
@@ -325,7 +241,7 @@ def _format_report(found: CampaignReport) -> Iterator[Text | Table]:
         (
             one.name,
             one.state,
-            _format_verdicts(one) or shorten(one.why or format_forecast(one.prospect), 60),
+            _format_verdicts(one) or shorten(one.why, 60),
             "-" if one.judge is None else f"{one.judge:g}",
             format_dollars(one.cost.usd, one.cost.unpriced),
             format_duration(one.hours * 3600),
@@ -391,7 +307,6 @@ def _try_add(folder: Path, found: list[CampaignItem]) -> bool:
     except RunLockedError:
         for one in found:
             assert one.idea is not None
-            save_settings(folder, one)
             write_file(folder / QUEUE_FOLDER / f"{one.name}.json", one.idea.model_dump_json(by_alias=True))
         return False
     print(f"{len(found)} added; run them: scientist resume {folder}")

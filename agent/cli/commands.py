@@ -146,28 +146,7 @@ class Campaign(
 
     ideas: list[Path] | None = Argument(None, metavar="IDEAS...", help="Idea files (JSON), or folders of them.")
     out: Path = Option(help="Output folder (created).")
-    topic: list[Path] | None = Option(
-        None,
-        metavar="FILE|DIR",
-        help="A topic to generate ideas for, or a folder of topics, such as MLR-Bench's tasks/.",
-    )
-    count: int = Option(1, "-n", "--count", min=1, max=50, help="With --topic: number of ideas per topic.")
     parallel: int | None = Option(None, min=1, help="Number of concurrent runs; default: --workers.")
-    portfolio: bool = Option(
-        False,
-        "--portfolio",
-        help="First run a cheap pilot of every idea; only those with the most expected decided claims per compute "
-        "hour continue.",
-    )
-    keep: int | None = Option(
-        None, min=1, help="Portfolio in which at most N ideas continue; default: a quarter of the ideas."
-    )
-    pilot: str | None = Option(
-        None,
-        metavar="TIME",
-        help="Portfolio with this time limit of a pilot; default: 1h, and at most three tenths of --time-limit for "
-        "all pilots.",
-    )
     config: ConfigOption = None
     json: JsonOption = False
 
@@ -222,7 +201,9 @@ class Revise(CliCommand, to=app, work="agent.cli.branch:revise", settings=(*RUN_
     more: list[Path] | None = Argument(None, metavar="[FILE...]", help="Further reviews.")
 
 
-class Execute(CliCommand, to=app, work="agent.cli.execute:execute_file", settings=("assignments", "data"), name="exec"):
+class Execute(
+    CliCommand, to=app, work="agent.cli.execute:execute_file", settings=("assignments", "data", "timeout"), name="exec"
+):
     """Run a Python file in the sandbox, as a node would. Shows output and measurements; exits 1 if the file fails."""
 
     file: Path | None = Argument(None, metavar="FILE", help="Python file, such as the experiment.py of a node.")
@@ -236,7 +217,6 @@ class Execute(CliCommand, to=app, work="agent.cli.execute:execute_file", setting
     setting: list[str] | None = Option(
         None, metavar="NAME=VALUE", help="Hyperparameter of these cells, passed in cell.setting; may be repeated."
     )
-    timeout: str | None = Option(None, help="Wall-clock limit, such as 90s or 5m; default: sandbox.timeout.")
     config: ConfigOption = None
     json: JsonOption = False
 
@@ -264,9 +244,6 @@ class Doctor(CliCommand, to=app, work="agent.cli.doctor:run_doctor", settings=MO
 
     config: ConfigOption = None
     runs: Path = Option(Path("runs"), help="Folder of your runs, whose disk and filesystem are checked.")
-    probe_context: bool = Option(
-        False, "--probe-context", help="With --model: measure the effective context window (up to 500k characters)."
-    )
     fix: bool = Option(
         False,
         "--fix",
@@ -395,7 +372,6 @@ class Status(CliCommand, to=app, work="agent.cli.status:show_status"):
     wait for, errors, baseline differences and next steps."""
 
     run: RunArgument
-    short: bool = Option(False, "--short", help="Print one line: condition, phase, verdicts, time and cost.")
     json: JsonOption = False
 
 

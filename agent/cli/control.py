@@ -13,14 +13,11 @@ from labwright.agent.plan_files import check_plan, read_plan, read_text_file
 from labwright.agent.settings import adapt
 from labwright.inspector.live_view import find_process
 from labwright.inspector.safe_text import shorten, to_plain
-from labwright.inspector.tree import find_node_limit
 from labwright.record.campaign import is_campaign
 from labwright.record.control_files import find_refusal, read_user_name, send_command
 from labwright.record.errors import UsageError
 from labwright.record.events.run_events import CommandReceived
-from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
-from labwright.record.schema.nodes import SEARCH_KINDS, STAGES
 from labwright.stages.paper.typesetting import select_best
 
 WAIT_SECONDS = 2.0
@@ -85,7 +82,7 @@ def send_request(path: Path, command: CommandReceived) -> int:
             f"{path / 'control'} is not writable ({error.strerror}): only the user who started the run can control it"
         ) from None
     target = command.target or state.search.stage if command.verb == "note" else command.target
-    what, effect = f"{command.verb} {target}".strip(), _describe_effect(path, command, state)
+    what, effect = f"{command.verb} {target}".strip(), _describe_effect(path, command)
     if process is None:
         outcome = f"saved for the next 'scientist resume {path}'"
     elif not _is_acknowledged(file):
@@ -106,7 +103,7 @@ def _is_acknowledged(file: Path) -> bool:
     return not file.exists()
 
 
-def _describe_effect(path: Path, command: CommandReceived, state: RunState) -> str:
+def _describe_effect(path: Path, command: CommandReceived) -> str:
     resume = f"scientist resume {path}"
     return {
         "pause": f"nothing new starts, running work finishes; continue with: {resume}",
@@ -118,16 +115,5 @@ def _describe_effect(path: Path, command: CommandReceived, state: RunState) -> s
         if command.plan is not None or command.draft is not None
         else "the run continues",
         "amend": "the plan is amended, and the paper discloses it",
-        "note": _find_prompts_with_note(state, command.target or state.search.stage or ""),
+        "note": "the next prompts of the stage will show it",
     }[command.verb]
-
-
-def _find_prompts_with_note(state: RunState, stage: str) -> str:
-    """Describe which prompts will show a note sent now."""
-    nodes = [node for node in state.nodes.values() if node.stage == stage and node.kind in SEARCH_KINDS]
-    limit = next((find_node_limit(state, name) for name in STAGES if name == stage), None)
-    if limit is not None and len(nodes) >= limit:
-        return f"its limit of {limit} nodes is reached (search.{stage}.nodes), so no node will show it"
-    begun = [node.id for node in nodes if not node.is_finished and not node.source_sha256]
-    late = f", except for nodes already being written ({', '.join(begun)})" if begun else ""
-    return f"the next prompts of the stage will show it{late}"

@@ -14,7 +14,7 @@ from rich.text import Text
 from labwright.agent.cli.commands import Doctor
 from labwright.agent.cli.errors import DONE, FINDINGS, print_lines, print_to_stderr
 from labwright.agent.cli.preflight import nearest_existing
-from labwright.agent.doctor import Verdict, fixes, gpu, machine, model
+from labwright.agent.doctor import Verdict, gpu, machine, model
 from labwright.agent.environment import choose_reviewer, describe_reviewer
 from labwright.agent.settings import Settings, compose_settings
 from labwright.inspector.safe_text import to_plain
@@ -27,14 +27,14 @@ GRADE_COLOURS = {"ok": "green", "warning": "yellow", "fault": "red"}
 
 def run_doctor(args: Doctor) -> int:
     named = "models.name" in args.flags
-    if not named and (args.probe_context or "models.base_url" in args.flags):
-        raise UsageError("--probe-context and --base-url require --model")
+    if not named and "models.base_url" in args.flags:
+        raise UsageError("--base-url requires --model")
     place = nearest_existing(args.runs)
     if not place.is_dir():
         raise UsageError(f"--runs {args.runs}: {place} is a file, not a folder; choose another --runs")
     settings = compose_settings(config=args.config, flags=args.flags)
     if args.fix:
-        for line in (fixes.install_debian_packages(), fixes.install_torch(settings.sandbox.python)):
+        for line in (machine.install_debian_packages(), machine.install_torch(settings.sandbox.python)):
             if line:
                 print_to_stderr(line)
     if args.gpu:
@@ -44,7 +44,7 @@ def run_doctor(args: Doctor) -> int:
     if named and (line := describe_reviewer(settings.models)):
         probes.append(iter([("reviewer", Verdict("ok", line))]))
     if named:
-        probes.append(check_models(settings, probe_context=args.probe_context))
+        probes.append(check_models(settings))
     for check, verdict in chain(*probes):
         findings.append((check, verdict))
         if not args.json:
@@ -98,10 +98,10 @@ def check_machine(settings: Settings, place: Path, environment: Mapping[str, str
             yield check, _describe_broken_probe(error)
 
 
-def check_models(settings: Settings, *, probe_context: bool) -> Iterator[tuple[str, Verdict]]:
+def check_models(settings: Settings) -> Iterator[tuple[str, Verdict]]:
     """Yield every finding about the configured models."""
     try:
-        yield from model.check_models(settings.models, probe_context=probe_context, rng=Random())
+        yield from model.check_models(settings.models, rng=Random())
     except Exception as error:  # noqa: BLE001  a failing probe must not hide the others
         yield "model", _describe_broken_probe(error)
 

@@ -22,13 +22,14 @@ from labwright.agent.cli.errors import (
     FAILED,
     WRONG_USE,
     check_output,
+    format_block,
     format_line,
     print_lines,
     print_result,
     print_to_stderr,
 )
 from labwright.agent.data import list_sources
-from labwright.agent.environment import compare_reviewer_cost, describe_reviewer, measure_machine_rate
+from labwright.agent.environment import describe_reviewer, measure_machine_rate
 from labwright.agent.forecast import Amount, Forecast, forecast_run, open_model
 from labwright.agent.plan_files import find_review_path, plan_to_yaml
 from labwright.agent.repository_setup import copy_repository, user_repository
@@ -37,46 +38,27 @@ from labwright.inspector.safe_text import format_count, format_dollars, format_d
 from labwright.models.errors import ModelUnavailable
 from labwright.models.roles.study_plan import PLAN, REPOSITORY_PLAN
 from labwright.record.errors import UsageError
-from labwright.record.estimands import describe_estimand
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.paper_events import PriorWorkRead
 from labwright.record.events.run_events import RunStarted
 from labwright.record.events.search_events import ProtocolReviewed
-from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.run_state import RoleUsage, RunState
 from labwright.record.run_folder import RunFolder, write_file
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, HubItem
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import InstalledPackages
+from labwright.record.table import format_quantity
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.packages import RunPackages
 from labwright.sandbox.scorers import parse_scorers
 from labwright.search.design_forecast import forecast_design
-from labwright.stages.data_planning import PlanError, limit_trials, plan_data
+from labwright.stages.data_planning import PlanError, plan_data
 from labwright.stages.run_context import RunContext
 from labwright.stages.user_documents import copy_documents
 
 MAX_NAMES_SHOWN = 12
-
-
-class PlanningCost(FrozenModel):
-    """Cost of the model calls. `usd` is None if the price is unknown."""
-
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    usd: float | None
-
-
-class EffortForecast(FrozenModel):
-    """Likely cost of the same run with another effort. `hours` are hours of code, summed over workers."""
-
-    effort: str
-    calls: int
-    tokens: int
-    usd: float | None
-    hours: float
 
 
 class DryRun(FrozenModel):
@@ -96,12 +78,12 @@ class DryRun(FrozenModel):
     protocol: ProtocolReviewed | None = None
     hours: tuple[str, ...] = ()
     """What the plan can decide in the hours of a run, in lines."""
-    planned: PlanningCost
+    planned: RoleUsage
+    """The model calls of this dry run."""
     reviewer: str = ""
-    """The model of the roles that judge and what it adds to the cost, in one line."""
+    """The model of the roles that judge, in one line."""
     forecast: Forecast
     effort: str
-    efforts: tuple[EffortForecast, ...] = ()
 
 
 def show_plan(
@@ -110,14 +92,12 @@ def show_plan(
     *,
     plan: DataPlan | None = None,
     review: ProtocolReviewed | None = None,
-    efforts: Sequence[Settings] = (),
     out: Path | None = None,
     json: bool,
 ) -> int:
     """Make or load the plan, show it, and write it to `out`, with its review. Returns 2 if there is no usable plan.
 
-    `review`: an earlier review of the given plan, which is not repeated. `efforts`: the settings with each effort, for
-    comparison.
+    `review`: an earlier review of the given plan, which is not repeated.
 
     Raises: `ModelError`, `DatasetError`, `UsageError`.
     """
@@ -140,9 +120,7 @@ def show_plan(
         print_to_stderr(f"the planner is unavailable: {why}; check it with: scientist doctor --model MODEL")
         return FAILED
     assert state.search.data_plan is not None
-    total = state.calls.total_usage
     effective = override_settings(settings.model_dump(mode="json"), state.overrides)
-    cost = compare_reviewer_cost(effective, state.search.data_plan, state.search.datasets)
     dry_run = DryRun(
         idea=idea.name,
         title=idea.title,
@@ -165,16 +143,10 @@ def show_plan(
             limit=settings.search.max_seeds,
             test_sizes={one.name: one.sizes.get("test", 0) for one in state.search.datasets},
         ).lines,
-        reviewer="; ".join(filter(None, (describe_reviewer(settings.models), cost))),
+        reviewer=describe_reviewer(settings.models),
         forecast=forecast_run(state.search.data_plan, state.search.datasets, effective),
         effort=settings.effort,
-        efforts=tuple(_forecast_effort(state, one, limit=plan is None) for one in efforts),
-        planned=PlanningCost(
-            calls=total.calls,
-            input_tokens=total.input_tokens,
-            output_tokens=total.output_tokens,
-            usd=None if total.unpriced and settings.models.model_names != "offline" else total.usd,
-        ),
+        planned=state.calls.total_usage,
     )
     if out is not None:
         write_file(out, plan_to_yaml(state.search.data_plan))
@@ -184,25 +156,6 @@ def show_plan(
     if out is not None and not json:
         print_to_stderr(f"plan written to {out}: edit it if needed, then run it with --plan {out}")
     return DONE
-
-
-def _forecast_effort(state: RunState, settings: Settings, *, limit: bool) -> EffortForecast:
-    """Forecast the run with these settings. `limit`: whether the planner made the plan, so that its trials are
-    limited."""
-    plan = state.search.data_plan
-    assert plan is not None
-    cast = forecast_run(
-        limit_trials(plan, settings.search.max_trials if limit else None),
-        state.search.datasets,
-        override_settings(settings.model_dump(mode="json"), state.overrides),
-    )
-    return EffortForecast(
-        effort=settings.effort,
-        calls=sum(one.likely for one in cast.calls),
-        tokens=round(cast.input_tokens.likely + cast.output_tokens.likely),
-        usd=None if cast.usd is None else cast.usd.likely,
-        hours=cast.code_hours.likely,
-    )
 
 
 async def _prepare_run(
@@ -254,81 +207,26 @@ async def _prepare_run(
 
 
 def format_dry_run(dry_run: DryRun) -> Iterator[Text]:
-    """Format the plan and the forecast as text."""
+    """Format the plan as the YAML that `--out` writes, then what is known about it and the forecast."""
     plan, spent = dry_run.data_plan, dry_run.planned
     yield format_line(dry_run.title, "bold")
+    yield from format_block(plan_to_yaml(plan))
     rows = (
-        *_plan_rows(plan),
         *(row for one in dry_run.datasets for row in list_dataset_rows(one)),
         ("packages", _format_packages(dry_run.installed)),
         *(("hub", str(one)) for one in dry_run.hub),
         ("expected", f"{format_duration(plan.expected_seconds)} for one experiment (all conditions, all datasets)"),
         *(("can decide", line) for line in dry_run.hours),
-        *(("not tested", untested) for untested in plan.untested_statements),
-        ("notes", plan.notes),
         *_review_rows(dry_run),
     )
     yield from (_format_row(name, value) for name, value in rows if value)
     yield Text("estimated cost: likely / maximum", style="bold")
     yield from (_format_row(name, value) for name, value in _forecast_rows(dry_run))
-    price = "price unknown" if spent.usd is None else format_dollars(spent.usd, 0)
     yield Text(
-        f"this dry run made {spent.calls} model call{'s' * (spent.calls != 1)}: {format_count(spent.input_tokens)} "
-        f"tokens in, {format_count(spent.output_tokens)} out, {price}",
+        f"this dry run made {format_quantity(spent.calls, 'model call')}: {format_count(spent.input_tokens)} "
+        f"tokens in, {format_count(spent.output_tokens)} out, {format_dollars(spent.usd, spent.unpriced)}",
         style="dim",
     )
-
-
-def _plan_rows(plan: DataPlan) -> Iterator[tuple[str, str]]:
-    yield "task", plan.task
-    yield (
-        "metrics",
-        ", ".join(
-            f"{one.name} ({'higher' if one.higher_is_better else 'lower'} is better"
-            f"{', selects' if one is plan.primary_metric else ''})"
-            for one in plan.metrics
-        ),
-    )
-    if plan.subjects:
-        yield "subjects", ", ".join(plan.subjects)
-    for arm in plan.arms:
-        yield arm.role, f"{arm.name}: {arm.description or arm.title}".rstrip(": ")
-    for one in plan.hypotheses:
-        kind = "decides" if one.confirmatory else "explores"
-        yield (
-            kind,
-            f"{one.id}: {one.statement} ["
-            + "; ".join(f"{describe_estimand(effect.estimand, plan)}, {effect.claim_text}" for effect in one.effects)
-            + f"] over {one.unit}",
-        )
-        if one.outcomes is not None:
-            yield (
-                "outcomes",
-                f"supported: {one.outcomes.supported} Refuted: {one.outcomes.refuted} Open: {one.outcomes.open}",
-            )
-        if one.rival is not None:
-            yield (
-                "rival",
-                (
-                    f"{one.rival.statement} [{describe_estimand(one.rival.estimand, plan)}: {one.rival.ours} by the "
-                    f"hypothesis, {one.rival.theirs} by the rival]"
-                ),
-            )
-    yield "objective", f"{plan.objective}: {plan.objective_reason}".rstrip(": ")
-    if plan.levels:
-        yield "levels", f"{plan.factor}: " + ", ".join(plan.level_names)
-    for one in plan.space:
-        yield "tuned", str(one)
-    for arm in plan.arms:
-        if arm.untuned:
-            yield "not tuned", f"{arm.name}: {arm.untuned}"
-    if plan.space:
-        yield "tuning", str(plan.tuning)
-    for anchor in plan.anchors:
-        yield "anchor", str(anchor)
-    yield "conditions", f"{len(plan.conditions)} ({_format_first_names(plan.conditions)})"
-    for use in plan.datasets:
-        yield "dataset", f"{use.name}: {use.reason}".rstrip(": ")
 
 
 def _format_packages(found: InstalledPackages | None) -> str:
@@ -397,13 +295,6 @@ def _forecast_rows(dry_run: DryRun) -> Iterator[tuple[str, str]]:
     )
     gpus = cast.gpu_hours
     yield "GPU-hours", "none (experiments run on the CPU)" if gpus is None else pair(gpus, hours)
-    for one in dry_run.efforts:
-        yield (
-            "effort",
-            f"{one.effort}: {whole(one.calls)} calls, {whole(one.tokens)} tokens, "
-            f"{'price unknown' if one.usd is None else f'${one.usd:.2f}'}, {hours(one.hours)} of code"
-            + (" (this run)" if one.effort == dry_run.effort else f" (--effort {one.effort})"),
-        )
     yield "disk", pair(cast.disk_gb, lambda v: f"{v:.2f} GB")
 
 

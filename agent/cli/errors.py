@@ -166,6 +166,12 @@ def format_line(text: str, style: str = "", *, label: str = "") -> Text:
     return Text(label, style=style) + Text(to_plain(text)) if label else Text(to_plain(text), style=style)
 
 
+def format_block(text: str, style: str = "") -> Iterator[Text]:
+    """Format lines of text with their indentation, safe for a terminal."""
+    for one in text.splitlines():
+        yield Text(" " * (len(one) - len(one.lstrip(" "))) + to_plain(one), style=style)
+
+
 def take_first(lines: Sequence[Text], limit: int) -> list[Text]:
     """Return the first lines, and a line with the number of omitted ones."""
     more = [Text(f"... {len(lines) - limit} more: --json", style="dim")] if len(lines) > limit else []

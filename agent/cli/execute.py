@@ -9,19 +9,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
-from math import inf
 from typing import Any
 
 from rich.text import Text
 
 from labwright.agent.cli.commands import Execute
 from labwright.agent.cli.dry_run import list_dataset_rows
-from labwright.agent.cli.errors import DONE, FAILED, format_line, print_result, print_to_stderr
+from labwright.agent.cli.errors import DONE, FAILED, format_block, format_line, print_result, print_to_stderr
 from labwright.agent.cli.preflight import check_isolation
 from labwright.agent.data import describe_columns, describe_targets, list_sources, survey_own_data
 from labwright.agent.forecast import check_studied_llms, open_studied_llms
-from labwright.agent.settings import Settings, compose_settings, parse_duration
-from labwright.inspector.safe_text import format_duration, to_plain
+from labwright.agent.settings import Settings, compose_settings
+from labwright.inspector.safe_text import format_duration
 from labwright.record.errors import UsageError
 from labwright.record.schema import Scalar
 from labwright.record.schema.data_plan import DatasetFacts
@@ -50,7 +49,6 @@ def execute_file(args: Execute) -> int:
         file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {file}: {error}; it must be a Python file in UTF-8") from None
-    limit = None if args.timeout is None else parse_timeout(args.timeout)
     if bool(args.cells.strip()) != bool(args.on.strip()) or (args.setting and not args.cells.strip()):
         raise UsageError(
             "--cells requires --on, and --setting requires both: --cells baseline@low,method@low --on digits"
@@ -64,7 +62,7 @@ def execute_file(args: Execute) -> int:
     outcome = asyncio.run(
         run_file(
             file,
-            timeout=limit,
+            timeout=settings.sandbox.timeout,
             seed=settings.seed,
             settings=settings.sandbox,
             sources=list_sources(settings),
@@ -124,7 +122,7 @@ def _format_reading(facts: DatasetFacts, rows: int, columns: Sequence[ColumnRead
 
 def format_outcome(outcome: JobOutcome) -> Iterator[Text | Table]:
     """Format the printed output, the measurements, and the result."""
-    yield from _format_printed(outcome.stdout_tail)
+    yield from format_block(outcome.stdout_tail)
     if outcome.measurements:
         yield Table.of(
             ("metric", "dataset", "split", "condition", "seed", "grade", "value"),
@@ -152,14 +150,8 @@ def format_outcome(outcome: JobOutcome) -> Iterator[Text | Table]:
     if failure is None:
         yield Text(ended, style="green")
     else:
-        yield from _format_printed(failure.traceback, "dim")
+        yield from format_block(failure.traceback, "dim")
         yield format_line(f"{ended}; failed ({failure.kind}): {failure.message}", "red")
-
-
-def _format_printed(text: str, style: str = "") -> Iterator[Text]:
-    """Format printed lines with their indentation, safe for a terminal."""
-    for one in text.splitlines():
-        yield Text(" " * (len(one) - len(one.lstrip(" "))) + to_plain(one), style=style)
 
 
 def _split_list(text: str) -> list[str]:
@@ -187,12 +179,3 @@ def _parse_hyperparameter(text: str) -> tuple[str, Scalar]:
         found: Any = json.loads(value)
         return name.strip(), found if isinstance(found, bool | int | float) else value.strip()
     return name.strip(), value.strip()
-
-
-def parse_timeout(text: str) -> float:
-    """Parse --timeout to seconds. Raises `UsageError`."""
-    with suppress(ValueError):
-        limit = float(parse_duration(text))
-        if 0 < limit < inf:
-            return limit
-    raise UsageError(f"--timeout {text!r} is not a duration: write 90s, 5m or a number of seconds")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.text import Text
@@ -13,7 +14,6 @@ from labwright.agent.cli.commands import Judge
 from labwright.agent.cli.errors import DONE, FAILED, format_line, print_result, print_to_stderr, take_first
 from labwright.agent.cli.status import read_paper_state
 from labwright.agent.forecast import open_model
-from labwright.agent.judge_inputs import JudgeMaterials, attach_evidence
 from labwright.agent.settings import compose_settings, override_settings
 from labwright.inspector.live_view import find_process
 from labwright.inspector.safe_text import to_plain
@@ -24,7 +24,14 @@ from labwright.models.settings import ModelSettings
 from labwright.record.errors import UsageError
 from labwright.record.event_log import RecordError, is_run
 from labwright.record.run_folder import RunFolder
-from labwright.record.schema.paper import TEXT_ONLY_DIMENSION, AuditFacts, Judgement, JudgePanel, RemovedPassage
+from labwright.record.schema.paper import (
+    TEXT_ONLY_DIMENSION,
+    AuditFacts,
+    Judgement,
+    JudgePanel,
+    JudgeView,
+    RemovedPassage,
+)
 from labwright.record.table import Table, format_quantity
 from labwright.record.zips import refuse_zip
 from labwright.review.evidence.tex_runner import TexError
@@ -33,14 +40,21 @@ from labwright.review.judge import (
     JudgeCase,
     PanelMember,
     ask_panel,
+    build_code_exhibit,
     drop_pictures,
     find_family_warnings,
     find_rubric,
     guard_paper,
     judge_case,
     load_bundled_rubrics,
+    read_file_exhibit,
     read_paper,
+    read_results_exhibit,
+    render_pages,
+    screen_case,
 )
+from labwright.review.judge.attachments import MAX_PAGES
+from labwright.review.judge.guards import neutralise
 from labwright.stages.paper.paper_steps import build_case, write_judgement
 
 # Output of `scientist judge`: scores with reasons, the material that the judges saw, and the audit.
@@ -250,26 +264,14 @@ def _audit_facts(path: Path) -> AuditFacts:
 
 
 async def _judge_paper(args: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) -> Judgement | JudgePanel:
-    """Judge an external paper. With the offline model, which cannot read papers, print only the audit of the paper and
-    raise an error.
-    """
-    settings = compose_settings(flags=args.flags).models
-    audited = args.view == "all" or _is_offline(settings, judges)
-    facts = await collect_audit_facts(path, results=args.results) if audited else None
-    paper = await guard_paper(await read_paper(path))
-    if facts is not None and _is_offline(settings, judges):
-        print_result(
-            {
-                "paper": path.name,
-                "scores": None,
-                "audit": facts.model_dump(),
-                "removed": [one.model_dump() for one in paper.removed],
-            },
-            (*format_audit(facts), *format_removed(paper.removed)),
-            json=args.json,
-        )
-        why = "the offline model cannot read papers" if "models.name" in args.flags else "no model is configured"
-        raise UsageError(f"{why}, so only the audit is shown: {CONFIGURE_MODEL_HINT}")
+    """Judge an external paper. Raises `UsageError` for the offline model, which cannot read it."""
+    settings, read = compose_settings(flags=args.flags).models, await read_paper(path)
+    if _is_offline(settings, judges):
+        named = "models.name" in args.flags
+        why = "the offline model can only judge papers of its own runs" if named else "no model is configured"
+        raise UsageError(f"{why}: {CONFIGURE_MODEL_HINT}; without one: scientist audit {path}")
+    facts = await collect_audit_facts(path, results=args.results) if args.view == "all" else None
+    paper = await guard_paper(read)
     case = JudgeCase(paper, rubric, path.name)
     case = await attach_evidence(case, _build_inputs(args), facts, _open_readers(settings, judges))
     return await _ask_judges(case, settings, judges, args.n)
@@ -319,3 +321,61 @@ def _choose_exit_code(found: Judgement | JudgePanel) -> int:
         return DONE
     print_to_stderr(f"{len(found.missing)} of {found.asked} judgements are missing")
     return DONE if found.judgements else FAILED
+
+
+# Collect the material for the judge of a paper: the audit, task, log, result files, code, and page images.
+#
+# `python -m labwright.evals.invented_papers` builds its cases here too, so that judges see the same material. A model
+# checks all of it for prompt injection before images are rendered. In the view `paper`, the judge gets only the paper,
+# like a reader: no code, log, record or audit.
+
+
+@dataclass(frozen=True)
+class JudgeMaterials:
+    """Files and options given with a paper."""
+
+    task: Path | None = None
+    code: Path | None = None
+    log: Path | None = None
+    results: Path | None = None
+    pages: int | None = None
+    view: JudgeView = "all"
+
+
+async def attach_evidence(
+    case: JudgeCase, materials: JudgeMaterials, audit: AuditFacts | None, readers: Sequence[ModelClient]
+) -> JudgeCase:
+    """Add the given material to the case, as its view requires; the first of the `readers` that answers checks it
+    for prompt injection. Raises `JudgeError`, `TexError`."""
+    task = [] if materials.task is None else [read_file_exhibit("task", materials.task)]
+    if materials.view == "paper":
+        case = replace(case, facts=None, audit=None, exhibits=tuple(task), view="paper")
+    else:
+        log = [] if materials.log is None else [read_file_exhibit("log", materials.log)]
+        code = [] if materials.code is None else [build_code_exhibit(materials.code, case.guarded.paper.text)]
+        results = None if materials.results is None else read_results_exhibit(materials.results, materials.log)
+        shown = (*task, *log, *([results] if results is not None else []), *code)
+        case = _attach_audit(replace(case, exhibits=shown), audit)
+    case = await screen_case(case, *readers)
+    return await _attach_page_images(case, MAX_PAGES if materials.pages is None else materials.pages)
+
+
+def _attach_audit(case: JudgeCase, audit: AuditFacts | None) -> JudgeCase:
+    """Add the audit to the case; quotes in its facts are sanitised like the files themselves."""
+    if audit is None:
+        return replace(case, audit=None)
+    neutrals = [neutralise(line, "findings of the audit") for line in audit.findings]
+    removed = tuple(one for _, found in neutrals for one in found)
+    findings = tuple(line for line, _ in neutrals)
+    paper = replace(case.guarded, removed=(*case.guarded.removed, *removed))
+    return replace(case, audit=audit.model_copy(update={"findings": findings}), guarded=paper)
+
+
+async def _attach_page_images(case: JudgeCase, most: int) -> JudgeCase:
+    guarded = case.guarded
+    if not guarded.pages or not most:
+        return case
+    return replace(
+        case,
+        pictures=await render_pages(guarded.paper.path, guarded.pages, withheld=guarded.withheld_pages, max_pages=most),
+    )

@@ -32,7 +32,7 @@ from labwright.agent.environment import choose_reviewer, max_cell_resources
 from labwright.agent.plan_files import add_space_from_file, check_plan, merge_space, read_plan, read_review
 from labwright.agent.repository_setup import check_code, check_planner
 from labwright.agent.run import resume_run, rewrite_paper, start_study
-from labwright.agent.settings import EFFORTS, KEY_ALIASES, Settings, compose_settings, override_settings
+from labwright.agent.settings import KEY_ALIASES, Settings, compose_settings, override_settings
 from labwright.inspector.live_view import find_process
 from labwright.inspector.tracking import choose_tracker
 from labwright.record.campaign import is_campaign
@@ -89,10 +89,7 @@ def run(args: Run) -> int:
     elif settings.code.repository is not None and plan is not None:
         settings = override_settings(settings.model_dump(mode="json"), build_search_settings(plan))
     if args.dry_run:
-        efforts = [
-            choose_reviewer(compose_settings(config=args.config, flags=args.flags | {"effort": one})) for one in EFFORTS
-        ]
-        return show_plan(chosen, settings, plan=plan, review=review, efforts=efforts, out=args.out, json=args.json)
+        return show_plan(chosen, settings, plan=plan, review=review, out=args.out, json=args.json)
     check_local_servers(settings.models)
     check_slots(settings)
     install_packages(settings.sandbox)

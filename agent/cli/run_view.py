@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from labwright.agent.cli.errors import INTERRUPTED, as_unbreakable, print_to_stderr, saving_traceback
-from labwright.agent.next_steps import estimate_remaining
+from labwright.agent.forecast import estimate_remaining
 from labwright.inspector.findings import list_report_files
 from labwright.inspector.live_view import choose_view
 from labwright.inspector.render import format_remaining_estimate

@@ -24,7 +24,7 @@ from labwright.agent.api_keys import KEY_VARIABLES
 from labwright.agent.cli.commands import Export, ListRuns, Logs, Status, Tree, View
 from labwright.agent.cli.errors import DONE, check_output, format_json, print_to_stderr
 from labwright.agent.cli.errors import print_lines as print_table_lines
-from labwright.agent.next_steps import estimate_remaining, find_next_steps
+from labwright.agent.forecast import estimate_remaining
 from labwright.inspector.archive import format_events, pack_run
 from labwright.inspector.diagnosis import diagnose_run
 from labwright.inspector.html_file import export_page
@@ -33,7 +33,7 @@ from labwright.inspector.logs import PrintedLine, read_logs
 from labwright.inspector.render import format_status, format_tree, print_lines
 from labwright.inspector.safe_text import format_age, to_plain
 from labwright.inspector.status import read_status
-from labwright.inspector.summary import RunListRow, build_list_row, format_short
+from labwright.inspector.summary import RunListRow, build_list_row
 from labwright.inspector.tracking import choose_tracker, send_run
 from labwright.inspector.tree import build_tree
 from labwright.models.replay import extract_exchange, format_exchange
@@ -88,15 +88,10 @@ def show_status(args: Status) -> int:
     events, process, now = read_run_events(folder), find_process(folder), time.time()
     state = fold_events(events)
     found = read_status(str(args.run), events, process, now=now, last=8, folder=folder).model_copy(
-        update={
-            "remaining": estimate_remaining(state),
-            "diagnosis": diagnose_run(state, process, next_steps=find_next_steps(state), now=now),
-        }
+        update={"remaining": estimate_remaining(state), "diagnosis": diagnose_run(state, process, now=now)}
     )
     if args.json:
         print(format_json(found))
-    elif args.short:
-        print(format_short(found))
     else:
         print_lines(Console(), format_status(found))
     return DONE
@@ -206,7 +201,7 @@ def serve_page(args: View) -> int:
         port=args.port,
         on_address=announce,
         read_only=args.read_only or is_zip(args.place),
-        estimate=lambda state: (estimate_remaining(state), find_next_steps(state)),
+        estimate=estimate_remaining,
     )
     return DONE
 

@@ -1,7 +1,7 @@
 """Check whether this machine and a model are ready for a run. Each short probe has a timeout and gives one verdict.
 
-Only `fixes` changes or installs anything, and nothing is sent unless a model is named. A fault prevents a run; a
-warning degrades it.
+Nothing is installed except by `--fix`, and nothing is sent unless a model is named. A fault prevents a run; a warning
+degrades it.
 
 Limits: a probe shows only the current state; later, a disk may fill up or a provider may fail.
 """

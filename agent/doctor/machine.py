@@ -1,4 +1,7 @@
-"""Probes of the machine: packages, GPU, memory, disk, filesystem of the runs, TeX, isolation, a kernel, keys."""
+"""Probes of the machine: packages, GPU, memory, disk, TeX, isolation, a kernel, keys.
+
+Also installs what they find missing: Debian packages, and PyTorch for the experiments.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,10 @@ from labwright.record.run_folder import read_free_gb
 from labwright.review.evidence.tex_runner import TEX_PACKAGES
 from labwright.sandbox.exec_file import run_file
 from labwright.sandbox.isolation.bubblewrap import probe_isolation
-from labwright.sandbox.isolation.interpreter import check_interpreter
+from labwright.sandbox.isolation.interpreter import check_interpreter, inspect_interpreter
 from labwright.sandbox.isolation.processes import read_machine_memory
 from labwright.sandbox.job import ExecutorError, JobOutcome, SandboxError
+from labwright.sandbox.packages import PackageError, open_uv
 from labwright.sandbox.settings import SandboxSettings
 from labwright.stages.paper.template import TemplateError, load_template
 from labwright.stages.paper.typesetting import try_template
@@ -238,3 +242,49 @@ def check_keys(variables: Mapping[str, str]) -> Verdict:
         found += f"; empty, or contain whitespace, quotes or angle brackets: {', '.join(doubtful)}"
         return Verdict("warning", found, "export it again, without quotes and spaces inside")
     return Verdict("ok", found)
+
+
+# --- what `--fix` installs ------------------------------------------------------------------------------------------
+
+DEBIAN_SCRIPT = Path(__file__).with_name("debian_packages.sh")
+"""Also run by `make setup`, before there is an environment."""
+DEBIAN_TIMEOUT_SECONDS = 1800.0
+
+
+def install_debian_packages() -> str:
+    """Install the missing Debian packages if the user may; otherwise name them. Returns the lines that the script
+    printed, joined; empty if nothing is missing."""
+    try:
+        ran = subprocess.run(
+            ["bash", str(DEBIAN_SCRIPT)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=DEBIAN_TIMEOUT_SECONDS,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"Debian packages could not be installed: {error}"
+    return " ".join(ran.stdout.split())
+
+
+def find_torch_requirement() -> str:
+    """Return the tested version of PyTorch, as in the extra `torch`."""
+    needed = map(Requirement, requires("labwright") or ())
+    return next(f"{one.name}{one.specifier}" for one in needed if one.name == "torch")
+
+
+def install_torch(python: str) -> str:
+    """Install PyTorch into an interpreter that has none, from the user's own index. Returns one line; empty if any
+    version is already installed, which is never replaced. Raises `ExecutorError` if the interpreter does not run."""
+    if "torch" in inspect_interpreter(python).packages:
+        return ""
+    wanted = find_torch_requirement()
+    try:
+        with open_uv(python) as uv:
+            uv.run("pip install --compile-bytecode", wanted)
+    except PackageError as error:
+        return f"{wanted} could not be installed for {python}: {error}"
+    inspect_interpreter.cache_clear()
+    return f"{wanted} installed for {python}"

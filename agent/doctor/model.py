@@ -1,5 +1,4 @@
-"""Probes that call a model to check whether it answers, follows a schema, sees images, and reads a long prompt to its
-end.
+"""Probes that call a model: whether it answers, follows a schema and sees images, and how long its context is.
 
 They run only if a model is named. Every request has a time limit, and constants of this module bound its size.
 """
@@ -33,8 +32,6 @@ ANSWER_LIMIT_SECONDS = 90.0
 MIN_CONTEXT_TOKENS = 40_000
 """Tokens of the longest prompt of a run (writer or reflector, about 90,000 characters) plus an answer of up to 16,384
 tokens."""
-PROBE_CHARACTERS = 4 * MIN_CONTEXT_TOKENS
-"""Length of the prompt sent by the context probe; English prose has about four characters per token."""
 
 
 class ProbeColour(FrozenModel):
@@ -82,7 +79,7 @@ class ProbedModel:
             raise ModelUnavailable(f"no answer within {ANSWER_LIMIT_SECONDS:g} s") from None
 
 
-def check_models(settings: ModelSettings, *, probe_context: bool, rng: Random) -> Iterator[tuple[str, Verdict]]:
+def check_models(settings: ModelSettings, *, rng: Random) -> Iterator[tuple[str, Verdict]]:
     """Yield findings on every named model; later probes run only if the model can be reached."""
     looking = {(one.name, one.base_url) for one in settings.list_candidates(VISION)}
     for one in settings.distinct_models:
@@ -101,7 +98,7 @@ def check_models(settings: ModelSettings, *, probe_context: bool, rng: Random) -
         if first[0][1].grade == "ok":
             unused = Verdict("ok", "not needed: no role uses it for figures")
             yield "vision", check_vision(model) if (one.name, one.base_url) in looking else unused
-            yield "context", check_context_by_probe(model) if probe_context else check_known_context(model)
+            yield "context", check_known_context(model)
 
 
 def check_answers(model: ProbedModel) -> Iterator[tuple[str, Verdict]]:
@@ -179,32 +176,8 @@ def check_known_context(model: ProbedModel) -> Verdict:
     """Check the context length from the settings, the public price list, or the model's own server."""
     tokens, least = asyncio.run(model.backend.get_context_limit(PLAN)), format_count(MIN_CONTEXT_TOKENS)
     if tokens is None:
-        found = "unknown: not on the public list and not reported by the server"
-        return Verdict("warning", found, f"measure it with --probe-context (sends about {least} tokens)")
+        return Verdict("warning", "unknown: not on the public list and not reported by the server", _CONTEXT_FIX)
     found = f"{format_count(tokens)} tokens"
     if tokens < MIN_CONTEXT_TOKENS:
         return Verdict("warning", f"{found}; the longest prompts of a run need about {least}", _CONTEXT_FIX)
-    return Verdict("ok", f"{found} (not probed)")
-
-
-def check_context_by_probe(model: ProbedModel) -> Verdict:
-    """Check whether the model reads a prompt as long as the longest one of a run. Two numbers are hidden in it, at
-    the beginning and in the middle, where servers truncate prompts.
-    """
-    numbers = [str(model.rng.randrange(100_000, 1_000_000)) for _ in range(2)]
-    line = "The gauge at the weir was read again and the level had not changed since the morning. "
-    text = "".join(
-        f"\nThis is a code number: {number}\n{line * (PROBE_CHARACTERS // len(line) // 2)}" for number in numbers
-    )
-    prompt = (
-        f"a prompt of {format_count(PROBE_CHARACTERS)} characters (about {format_count(MIN_CONTEXT_TOKENS)} tokens)"
-    )
-    try:
-        read = asyncio.run(model.ask(f"{text}\n\nGive both code numbers in the text above.", ReadingProbeAnswer)).output
-    except ModelError as error:
-        return Verdict("warning", f"{prompt} got no answer: {error}", _CONTEXT_FIX)
-    assert isinstance(read, ReadingProbeAnswer)
-    if not all(number in read.text for number in numbers):
-        found = f"{prompt} was not read in full: a number hidden in it is missing from the answer"
-        return Verdict("warning", found, _CONTEXT_FIX)
-    return Verdict("ok", f"{prompt} was read in full")
+    return Verdict("ok", found)

@@ -25,14 +25,12 @@ from docs.pictures.browser import (
     show_node,
     show_note,
     show_number,
-    show_part,
 )
 from docs.pictures.moving import as_if_now
 from docs.pictures.terminal import draw
-from labwright.agent.next_steps import find_next_steps
 from labwright.inspector.diagnosis import diagnose_run
 from labwright.inspector.event_text import describe_event
-from labwright.inspector.live_view import build_frame, format_frame
+from labwright.inspector.live_view import format_live
 from labwright.inspector.render import format_status, format_tree
 from labwright.inspector.status import build_status
 from labwright.inspector.tree import build_tree
@@ -86,12 +84,8 @@ def _terminal(run: Path, begun: Log) -> None:
         apply_event(state, event, at)
         latest += [text for text in (describe_event(event, state),) if text is not None]
     last = begun[-1][1]
-    draw(
-        "scientist tree --watch RUN",
-        format_frame(build_frame(state, tuple(latest[-3:])), state.active_seconds, 32, now=last, show_all=True),
-        HERE / "watch.png",
-    )
-    found = diagnose_run(state, "process 4711", next_steps=find_next_steps(state), now=last)
+    draw("scientist tree --watch RUN", format_live(state, latest[-3:], 32), HERE / "watch.png")
+    found = diagnose_run(state, "process 4711", now=last)
     status = build_status("RUN", state, (), "process 4711", now=last).model_copy(update={"diagnosis": found})
     draw("scientist status RUN", format_status(status), HERE / "status.png")
 
@@ -126,7 +120,6 @@ def _pages(camera: Camera, run: Path) -> None:
     camera.take("number", f"{page}/paper", show_number)
     camera.take("calls", f"{page}/calls?role=code", show_note)
     camera.take("chart", f"{page}/chart", show_chart, viewport={"width": 1280, "height": 620})
-    camera.take("compare", f"{page}/compare?n={mended}&n={nodes[0].id}", show_part("section.card"))
     camera.take("reports", f"{page}/reports", open_part("#report-tuning"))
     camera.take("checks", f"{page}/checks")
     camera.take("dark", f"{page}/tree", show_node(mended), color_scheme="dark")

@@ -9,10 +9,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
-from html import escape
-from math import inf
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from fastapi import FastAPI, HTTPException, Request
@@ -20,9 +17,10 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
-from labwright.inspector.portfolio import build_portfolio_table
+from labwright.inspector.diagnosis import list_next_steps, list_waiting
 from labwright.inspector.run_files import MAX_FILE_BYTES, PathRefusedError, open_within, read_blocks
-from labwright.inspector.summary import overall_score
+from labwright.inspector.status import RemainingEstimate
+from labwright.inspector.web.charts import build_run_chart
 from labwright.inspector.web.fragments import LIVE_VIEWS, Fragment, RunFragments, encode_update, group_by_parent
 from labwright.inspector.web.node_panel import build_panel, list_calls, open_call
 from labwright.inspector.web.page_renderer import (
@@ -35,9 +33,8 @@ from labwright.inspector.web.page_renderer import (
     send_request,
 )
 from labwright.inspector.web.paper_pages import PaperHandlers
-from labwright.inspector.web.run_cache import MAX_RUNS_CACHED, CachedRun, RunCollection, RunListEntry, get_or_make
-from labwright.inspector.web.run_views import EstimateRemaining, RunViewHandlers
-from labwright.record.errors import UsageError
+from labwright.inspector.web.run_cache import MAX_RUNS_CACHED, CachedRun, RunCollection, get_or_make
+from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.nodes import STUDY_STAGES
 
 STATIC_TYPES = {"inspector.js": "text/javascript", "inspector.css": "text/css", "icon.svg": "image/svg+xml"}
@@ -52,19 +49,8 @@ POLL_SECONDS = 0.1
 """Seconds between checks of a run for live updates."""
 HEARTBEAT_SECONDS = 15.0
 """Seconds between heartbeats of a stream."""
-SORT_KEYS: Mapping[str, Callable[[RunListEntry], Any]] = {
-    "": lambda line: 0,
-    "run": lambda line: (line.status.title or line.name).lower(),
-    "state": lambda line: line.status.condition,
-    "best": lambda line: _sort_last(line.best),
-    "difference": lambda line: _sort_last(line.headline.mean_difference if line.headline else None),
-    "score": lambda line: _sort_last(overall_score(line.status.judgement)[0] if line.status.judgement else None),
-    "nodes": lambda line: line.nodes,
-    "cost": lambda line: line.status.cost.usd,
-    "time": lambda line: line.status.elapsed,
-    "started": lambda line: line.status.started or "",
-}
-"""Sort keys of the list; if unsorted, the newest run comes first."""
+EstimateRemaining = Callable[[RunState], RemainingEstimate | None]
+"""Estimates the remaining cost of a run; supplied by the command that starts the page."""
 ReadFragments = Callable[[], tuple[int, dict[str, Fragment]]]
 
 
@@ -72,7 +58,7 @@ def make_app(place: Path, *, read_only: bool = False, estimate: EstimateRemainin
     """Create the application for a run or a folder of runs; `estimate` forecasts the rest of a running run."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     handlers = Handlers(place, form_token="" if read_only else secrets.token_urlsafe(24), foresee=estimate)
-    papers, views = handlers.papers, handlers.views
+    papers = handlers.papers
     for kind in (StarletteHTTPException, RequestValidationError):
         app.add_exception_handler(kind, handlers.render_error)
     run = "/runs/{name}"
@@ -86,13 +72,8 @@ def make_app(place: Path, *, read_only: bool = False, estimate: EstimateRemainin
         f"{run}/calls": handlers.calls,
         f"{run}/calls/{{call}}": handlers.call,
         f"{run}/files/{{path:path}}": handlers.file,
-        f"{run}/now": views.now,
-        f"{run}/chart": views.chart,
-        f"{run}/table": views.table,
-        f"{run}/table.csv": views.csv,
-        f"{run}/compare": views.compare,
-        f"{run}/cells": views.cells,
-        "/compare": views.compare_runs,
+        f"{run}/now": handlers.now,
+        f"{run}/chart": handlers.chart,
         f"{run}/trace": papers.trace,
         f"{run}/paper": papers.paper,
         f"{run}/figures/{{figure}}": papers.figure,
@@ -120,25 +101,18 @@ class Handlers:
             single=self.runs.single,
         )
         self.papers = PaperHandlers(self.get_run, self.pages)
-        self.views = RunViewHandlers(self.get_run, self.pages, foresee)
+        self.foresee = foresee
         self.form_token = form_token
         self.fragments: dict[CachedRun, RunFragments] = {}
         self.open_streams = 0
 
     # --- pages ------------------------------------------------------------------------------------------------------
 
-    def home(self, sort: str = "", down: bool = False) -> Response:
+    def home(self) -> Response:
         if self.runs.single:
             return RedirectResponse(_run_address(self.runs.list_names()[0]), status_code=303)
-        lines = sorted(self.list_runs(), key=SORT_KEYS.get(sort, SORT_KEYS[""]), reverse=down)
-        return self.pages.render_response(
-            "home",
-            place=str(self.runs.place),
-            sort=sort,
-            down=down,
-            pieces=[self.render_run_line(line) for line in lines],
-            portfolio=_render_portfolio(self.runs.place.parent),
-        )
+        _, pieces = self.render_run_list()
+        return self.pages.render_response("home", place=str(self.runs.place), pieces=pieces.values())
 
     def render_error(self, request: Request, error: Exception) -> Response:
         """Render an error as a page for browsers, as a line of text for other clients."""
@@ -181,6 +155,30 @@ class Handlers:
         with run.lock:
             panel = require_found(build_panel(run, node), "node not found in this run")
         return self.pages.render_view("node", run, part=part, heading=f"{node}: {panel.node.title}", panel=panel)
+
+    def now(self, name: str) -> Response:
+        """Render what a running run does; empty if it is not running."""
+        run = self.get_run(name)
+        with run.lock:
+            state, limit, now = run.state, run.state.time_limit, time.time()
+            worked = state.active_seconds + (0.0 if state.is_paused else max(0.0, now - state.last_event_at))
+            return self.pages.render_view(
+                "now",
+                run,
+                part=True,
+                working=run.process is not None,
+                waiting=list_waiting(state, run.process, now),
+                next=list_next_steps(state),
+                seconds_left=None if limit is None else max(0.0, limit - worked),
+                time_limit=limit,
+                remaining=self.foresee(state) if self.foresee is not None else None,
+            )
+
+    def chart(self, name: str, part: bool = False) -> Response:
+        run = self.get_run(name)
+        with run.lock:
+            shown = build_run_chart(run)
+        return self.pages.render_view("chart", run, part=part, live="chart", chart=shown)
 
     def calls(self, name: str, role: str = "", first: int = 0) -> Response:
         run = self.get_run(name)
@@ -293,28 +291,11 @@ class Handlers:
         run = self.get_run(name)
         return get_or_make(self.fragments, run, lambda: RunFragments(run, self.pages), max_entries=MAX_RUNS_CACHED)
 
-    def list_runs(self) -> list[RunListEntry]:
-        return [line for name in self.runs.list_names() if (line := self.runs.find_entry(name)) is not None]
-
-    def render_run_line(self, line: RunListEntry) -> Fragment:
-        return Fragment(f"run-{line.name}", "runs", self.pages.render_macro("pieces", "run", line))
-
     def render_run_list(self) -> tuple[int, dict[str, Fragment]]:
-        """Return the runs as pieces of the list; the version is unused."""
-        return 0, {piece.id: piece for piece in map(self.render_run_line, self.list_runs())}
-
-
-def _sort_last(value: float | None) -> float:
-    return -inf if value is None else value
-
-
-def _render_portfolio(folder: Path) -> str:
-    """Render the portfolio of a campaign's folder; empty if there is none."""
-    try:
-        table = build_portfolio_table(folder)
-    except UsageError as error:
-        return escape(str(error))
-    return table.to_html() if table is not None else ""
+        """Return the runs as pieces of the list, newest first; the version is unused."""
+        found = [line for name in self.runs.list_names() if (line := self.runs.find_entry(name)) is not None]
+        pieces = (Fragment(f"run-{one.name}", "runs", self.pages.render_macro("pieces", "run", one)) for one in found)
+        return 0, {piece.id: piece for piece in pieces}
 
 
 def _run_address(run: str) -> str:

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, islice, pairwise
 from math import floor, log10
 from statistics import fmean, quantiles
-from typing import Final, Generic, Literal, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
-from labwright.inspector.cell_text import Timeline
 from labwright.inspector.render import STATUS_SYMBOLS
 from labwright.inspector.run_files import read_curve_points
 from labwright.inspector.tree import NodeRow, RunTree, StageRows
@@ -155,10 +154,8 @@ def build_charts(lines: Mapping[str, Iterable[bytes]]) -> tuple[Chart, ...]:
     )
 
 
-# The chart of a run: the primary metric of its nodes over nodes, time or cost, with the best value so far and the
-# baseline.
+# The chart of a run: the primary metric of its nodes in order of decisions, the best value so far and the baseline.
 
-ChartAxisUnit = Literal["nodes", "hours", "cost"]
 RUN_CHART_WIDTH, RUN_CHART_HEIGHT = 960.0, 240.0
 OUTLIER_FENCE = 3.0
 """Number of interquartile ranges beyond which a value is clipped to the chart's edge."""
@@ -174,9 +171,8 @@ class NodeDot(NamedTuple):
 
 
 class RunChart(NamedTuple):
-    """`best` is a polyline, `baseline` its value and height in pixels; `missing` says why there is no chart."""
+    """`best` is a polyline, `baseline` its value and height in pixels; without a value there is nothing to draw."""
 
-    over: ChartAxisUnit
     title: str
     x: Axis
     y: Axis
@@ -184,75 +180,51 @@ class RunChart(NamedTuple):
     best: str
     baseline: tuple[float, float] | None
     kinds: tuple[NodeKind, ...]
-    missing: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        return all(dot.y is None for dot in self.dots)
 
 
-def build_run_chart(run: CachedRun, over: ChartAxisUnit) -> RunChart:
+def build_run_chart(run: CachedRun) -> RunChart:
     """Build the chart of a run in its current state."""
-    tree, place = run.build_tree(), _make_locator(run.timeline, over)
-    rows = sorted((row for stage in tree.stages for row in stage.nodes), key=lambda row: row.decision)
-    placed = [(place(n, row), row) for n, row in enumerate(rows, 1)]
-    at = [(x, row) for x, row in placed if x is not None]
+    tree = run.build_tree()
+    at = [(float(n), row) for n, row in enumerate(list_rows(tree), 1)]
     values = [row.metric for _, row in at if row.metric is not None]
     higher, base = tree.metric is None or tree.metric.higher_is_better, baseline_value(run.state, tree)
     x = build_axis(
-        _axis_title(over, run.timeline),
-        (x for x, _ in at),
-        RUN_CHART_WIDTH,
-        ticks=8,
-        zero=True,
-        whole=over == "nodes",
-        tight=True,
+        "nodes, in order of decisions", (x for x, _ in at), RUN_CHART_WIDTH, ticks=8, zero=True, whole=True, tight=True
     )
     near = drop_outliers(values, higher=higher)
     y = build_axis(
         tree.metric.title if tree.metric else "", [*near, *([base] if base is not None else [])], RUN_CHART_HEIGHT
     )
-    title = f"{tree.metric.title} on {tree.metric.dataset}, validation" if tree.metric else "no metric yet"
-    free = over == "cost" and not any(x for x, _ in at)
-    missing = (
-        "No node has a value yet." if not values else "The cost is unknown: no model call has a price." if free else ""
-    )
     best = compute_best_so_far(at, higher=higher)
     return RunChart(
-        over,
-        title,
+        f"{tree.metric.title} on {tree.metric.dataset}, validation" if tree.metric else "no metric yet",
         x,
         y,
         tuple(_place_dot(row, x.to_pixels(found), y) for found, row in at),
-        to_polyline(to_steps([*best, (max(found for found, _ in at), best[-1][1])]), x, y) if best else "",
+        to_polyline(to_steps([*best, (float(len(at)), best[-1][1])]), x, y) if best else "",
         (base, round(RUN_CHART_HEIGHT - y.to_pixels(base), 1)) if base is not None else None,
         tuple(dict.fromkeys(row.kind for _, row in at)),
-        missing,
     )
 
 
-def _make_locator(timeline: Timeline, over: ChartAxisUnit) -> Callable[[int, NodeRow], float | None]:
-    """Return a function that gives a node's position on the axis; None before it was judged."""
-    unit, _ = choose_time_unit(_longest_time(timeline))
-
-    def place(number: int, row: NodeRow) -> float | None:
-        moment = timeline.judged.get(row.id)
-        if over == "nodes":
-            return number
-        return None if moment is None else moment.usd if over == "cost" else moment.seconds / unit
-
-    return place
+def list_rows(tree: RunTree) -> list[NodeRow]:
+    """Return the nodes of all stages in order of decisions."""
+    return sorted((row for stage in tree.stages for row in stage.nodes), key=lambda row: row.decision)
 
 
-def _axis_title(over: ChartAxisUnit, timeline: Timeline) -> str:
-    return {"nodes": "nodes, in order of decisions", "cost": "cost of model calls (USD)"}.get(
-        over, f"run time ({choose_time_unit(_longest_time(timeline))[1]})"
-    )
-
-
-def _longest_time(timeline: Timeline) -> float:
-    return max((moment.seconds for moment in timeline.judged.values()), default=0.0)
-
-
-def choose_time_unit(seconds: float) -> tuple[float, str]:
-    """Choose the unit of a time axis: its length in seconds, and its name."""
-    return (3600.0, "hours") if seconds >= 3600 else (60.0, "minutes") if seconds >= 180 else (1.0, "seconds")
+def draw_best_so_far(run: CachedRun) -> Chart | None:
+    """Draw the best value so far over nodes; None before there is one."""
+    tree = run.build_tree()
+    if tree.metric is None:
+        return None
+    rows = [(float(n), row) for n, row in enumerate(list_rows(tree), 1)]
+    points = compute_best_so_far(rows, higher=tree.metric.higher_is_better)
+    title = f"best {tree.metric.title} so far on {tree.metric.dataset}, validation"
+    return build_chart(title, "nodes", "", {(run.name, ""): points}, steps=True) if points else None
 
 
 def _place_dot(row: NodeRow, x: float, y: Axis) -> NodeDot:
@@ -286,28 +258,23 @@ def compute_best_so_far(at: Iterable[tuple[float, NodeRow]], *, higher: bool) ->
 
 
 def baseline_value(state: RunState, tree: RunTree) -> float | None:
-    """Return the baseline's primary metric in the currently best node; None if it was not measured."""
+    """Return the baseline's primary metric in the currently best node, as the mean over the main dataset's validation
+    split; None if it was not measured."""
     rows = [row for stage in tree.stages for row in stage.nodes if row.status == "good" and row.kind in SEARCH_KINDS]
     best = (
         tree.winner
         or next((stage.best for stage in reversed(tree.stages) if stage.best), None)
         or next((row.id for row in rows), None)
     )
-    return baseline_gap(state, best)[0] if best is not None else None
-
-
-def baseline_gap(state: RunState, name: str) -> tuple[float | None, float | None]:
-    """Return a node's baseline metric and method - baseline: means over the main dataset's validation split."""
-    plan, node = state.search.data_plan, state.nodes.get(name)
-    if plan is None or node is None or node.kind == "rung":
-        return None, None
-    roles = {arm.name: arm.role for arm in plan.arms}
-    values: dict[str, list[float]] = {}
-    for one in node.measurements:
-        if (one.name, one.dataset, one.split) == (plan.primary_metric.name, plan.datasets[0].name, "validation"):
-            values.setdefault(roles.get(one.arm, ""), []).append(one.value)
-    base, method = (fmean(values[role]) if role in values else None for role in ("baseline", "method"))
-    return base, method - base if base is not None and method is not None else None
+    plan, node = state.search.data_plan, state.nodes.get(best or "")
+    if plan is None or node is None:
+        return None
+    baselines = {arm.name for arm in plan.arms if arm.role == "baseline"}
+    main = plan.primary_metric.name, plan.datasets[0].name, "validation"
+    values = [
+        one.value for one in node.measurements if (one.name, one.dataset, one.split) == main and one.arm in baselines
+    ]
+    return fmean(values) if values else None
 
 
 # Geometry of a stage's tree and of intervals. Templates render it as SVG.

@@ -21,6 +21,7 @@ from labwright.inspector.web.charts import (
     Chart,
     IntervalBar,
     build_chart,
+    draw_best_so_far,
     draw_effect,
     draw_intervals,
     draw_stage,
@@ -28,7 +29,6 @@ from labwright.inspector.web.charts import (
 from labwright.inspector.web.page_renderer import NODE_VERBS, PageRenderer, list_actions
 from labwright.inspector.web.paper_pages import find_best_figure
 from labwright.inspector.web.run_cache import CachedRun, RunListEntry
-from labwright.inspector.web.run_views import chart_usage, draw_best_so_far
 from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import (
     Claim,
@@ -115,7 +115,6 @@ class RunFragments:
             yield self._render(
                 "cost", "main", status, format_llm_usage(status.llm_usage) if status.llm_usage is not None else []
             )
-            yield self._render("usage", "main", *chart_usage(run))
         elif view == "events":
             yield self._render("happened", "main", tuple(run.latest))
             yield self._render("asked", "main", run.name, tuple(reversed(state.user_commands[-50:])), NODE_VERBS)
@@ -138,8 +137,8 @@ class RunFragments:
         yield self._render("money", "main", run.name, status)
         if state.kind == "paper":
             figure = find_best_figure(run, entry.node)
-            charts = [] if figure is not None else draw_best_so_far([run])[:1]
-            yield self._render("best", "main", run.name, entry, head, figure, charts)
+            chart = draw_best_so_far(run) if figure is None else None
+            yield self._render("best", "main", run.name, entry, head, figure, chart)
 
     def _iter_reports(self) -> Iterator[Fragment]:
         """Yield all effects with their intervals; for a study also the differences and the reports of the stages."""

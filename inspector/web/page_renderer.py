@@ -15,8 +15,7 @@ from jinja2.bccache import Bucket
 from pydantic import ValidationError
 from starlette.responses import HTMLResponse
 
-from labwright.inspector.cell_text import format_cells, format_remaining
-from labwright.inspector.render import format_remaining_estimate
+from labwright.inspector.render import format_cells, format_remaining_estimate
 from labwright.inspector.safe_text import (
     format_cached,
     format_count,
@@ -28,9 +27,8 @@ from labwright.inspector.safe_text import (
 )
 from labwright.inspector.status import find_condition
 from labwright.inspector.summary import overall_score
-from labwright.inspector.tree import format_branch_point
+from labwright.inspector.tree import format_branch_point, format_remaining
 from labwright.inspector.web.charts import KIND_SHAPES, STATUS_MARKS
-from labwright.inspector.web.node_table import TEXT_COLUMNS
 from labwright.inspector.web.run_cache import CachedRun
 from labwright.record.claims.sentences import describe_need, describe_outcome, format_lost_seeds
 from labwright.record.control_files import MAX_COMMAND_TEXT_LENGTH, find_refusal, read_user_name, send_command
@@ -38,7 +36,7 @@ from labwright.record.events.run_events import CommandReceived
 from labwright.record.schema.nodes import KIND_NAMES, STAGES
 
 WEB_FOLDER = Path(__file__).parent
-TABS: Final = tuple("overview reports chart tree table cells paper checks cost calls events".split())
+TABS: Final = tuple("overview reports chart tree paper checks cost calls events".split())
 """The views of a run; the overview is at the run's own address."""
 STUDY_TABS: Final = ("chart", "paper")
 """Views that ablations and questions do not have."""
@@ -137,7 +135,6 @@ class PageRenderer:
             marks=STATUS_MARKS,
             stage_names=STAGES,
             kinds=KIND_NAMES,
-            texts=TEXT_COLUMNS,
             lost=format_lost_seeds,
             outcome=describe_outcome,
             need=describe_need,

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from labwright.inspector.cell_text import Timeline
 from labwright.inspector.live_view import PROCESS_CHECK_SECONDS, RunFollower
 from labwright.inspector.status import EventLine, RunStatus, build_event_line, build_status
 from labwright.inspector.summary import Headline, build_headline
@@ -41,7 +40,6 @@ class CachedRun:
         self.name = name
         self.trouble = ""
         self.version = 0
-        self.timeline = Timeline()
         self._follower = RunFollower(folder)
         self.latest: deque[EventLine] = deque(maxlen=LAST_EVENTS_KEPT)
         self._looked = -1e9
@@ -103,8 +101,6 @@ class CachedRun:
             for seq, event, at in self._follower.read_new():
                 if seq == 1:  # the first event, also after the log was replaced
                     self.latest.clear()
-                    self.timeline = Timeline()
-                self.timeline.add_event(event, self.state)
                 if (entry := build_event_line(event, at, self.state)) is not None:
                     self.latest.append(entry)
                 before = -1

@@ -14,9 +14,8 @@ from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from labwright.inspector.web.app import make_app
+from labwright.inspector.web.app import EstimateRemaining, make_app
 from labwright.inspector.web.page_renderer import MAX_FORM_BYTES
-from labwright.inspector.web.run_views import EstimateRemaining
 from labwright.record.errors import UsageError
 
 HOST = "127.0.0.1"

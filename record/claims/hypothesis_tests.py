@@ -278,21 +278,9 @@ def compute_joint_levels(alone: Mapping[str, Sequence[HypothesisDecision]]) -> d
     return levels
 
 
-def build_family_levels(plan: DataPlan, family: int) -> dict[str, float]:
-    """Return the level of each confirmatory hypothesis of a plan whose claims are confirmed with those of other
-    studies, `family` claims in all; empty if there are no others.
-
-    It is Bonferroni's level, which no level of Holm's correction over these claims falls below.
-    """
-    own = [one.id for one in plan.hypotheses if one.confirmatory]
-    return dict.fromkeys(own, SIGNIFICANCE_LEVEL / family) if family > len(own) else {}
-
-
-def decide_after_look(state: RunState, taken: LookTaken, family: int) -> tuple[HypothesisDecision, ...]:
-    """Decide the hypotheses after a look that is not recorded yet; `family` as in `build_family_levels`."""
-    assert state.search.data_plan is not None
-    after = replace(state, search=replace(state.search, looks=[*state.search.looks, taken]))
-    return decide_hypotheses(after, build_family_levels(state.search.data_plan, family))
+def decide_after_look(state: RunState, taken: LookTaken) -> tuple[HypothesisDecision, ...]:
+    """Decide the hypotheses after a look that is not recorded yet."""
+    return decide_hypotheses(replace(state, search=replace(state.search, looks=[*state.search.looks, taken])))
 
 
 def close_look(state: RunState, taken: LookTaken, decisions: Sequence[HypothesisDecision]) -> LookTaken:

@@ -460,7 +460,7 @@ async def take_look(context: RunContext, look: int) -> None:
         seeds=tuple(node.seed for node in nodes),
         resampled=await to_thread(lambda: tuple(resample_effects(state, context.folder, nodes))),
     )
-    decisions = decide_after_look(state, taken, context.search.family)
+    decisions = decide_after_look(state, taken)
     check_measured(decisions)
     taken = close_look(state, taken, decisions)
     ends = "every claim is decided or precise enough" if taken.conclusive else explain_end_of_sampling(context, taken)

@@ -1,13 +1,10 @@
-"""Alerts by webhook and command: real HTTP, real processes, and failures that stop nothing."""
+"""Alerts by a command: real processes, and failures that stop nothing."""
 
 from __future__ import annotations
 
 import json
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -25,33 +22,6 @@ from labwright.record.events.run_events import (
 from labwright.record.reducers.run_state import RunState
 
 
-@pytest.fixture
-def hook() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A webhook's address, and what it was sent."""
-    taken: list[dict[str, Any]] = []
-
-    class Hook(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            text = self.rfile.read(int(self.headers["content-length"])).decode()
-            is_json = self.headers["content-type"] == "application/json"
-            body = json.loads(text) if is_json else {"body": text, **self.headers}
-            if self.path == "/slow":
-                time.sleep(100.0)
-            taken.append(body)
-            self.send_response(500 if self.path == "/broken" else 200)
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Stay silent."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}", taken
-    server.shutdown()
-    server.server_close()
-
-
 def test_events_have_their_occasions() -> None:
     found = {code: classify_event(ProcessEnded(exit_code=code, reason="")) for code in (0, 1, 3, 4, 130)}
     assert found == {0: "finish", 1: "failure", 3: "finish", 4: "finish", 130: "pause"}
@@ -65,36 +35,22 @@ def test_events_have_their_occasions() -> None:
     assert classify_event(CommandReceived(verb="pause")) == "pause" and classify_event(RunResumed()) is None
 
 
-def test_a_webhook_is_sent_what_happened(hook: tuple[str, list[dict[str, Any]]], tmp_path: Path) -> None:
-    address, taken = hook
-    alerts = Alerts(AlertSettings(webhook=address), tmp_path / "run")
+def test_a_command_is_told_what_happened_and_only_what_is_asked_for(tmp_path: Path) -> None:
+    names = "OCCASION TEXT RUN TITLE".split()
+    script = (
+        "import json, os, sys, time\n"
+        f"said = {{name: os.environ['SCIENTIST_ALERT_' + name] for name in {names}}}\n"
+        "open(sys.argv[1] + '/' + said['OCCASION'], 'w').write(json.dumps(said))"
+    )
+    command = (sys.executable, "-c", script, str(tmp_path))
+    alerts = Alerts(AlertSettings(command=command, on=("pause", "failure")), tmp_path / "run")
     alerts(ProviderOutage(reason="the quota is used up", until=1e9), RunState())
     alerts(ProcessEnded(exit_code=0, reason=""), RunState())
-    alerts.close()
-    assert {one["occasion"] for one in taken} == {"pause", "finish"}
-    assert all(one["run"] == str(tmp_path / "run") for one in taken)
-    assert any("the quota is used up" in one["text"] for one in taken)
-
-
-def test_a_message_reaches_a_topic_of_ntfy(hook: tuple[str, list[dict[str, Any]]], tmp_path: Path) -> None:
-    address, taken = hook
-    alerts = Alerts(AlertSettings(ntfy=f"{address}/my-topic"), tmp_path / "run")
-    alerts(ProcessEnded(exit_code=1, reason="the disk is full"), RunState())
-    alerts.close()
-    [message] = taken
-    assert "the disk is full" in message["body"] and str(tmp_path / "run") in message["body"]
-    assert (message["Title"], message["Priority"], message["Tags"]) == ("scientist: run", "high", "failure")
-
-
-def test_a_webhook_may_come_from_the_environment(
-    hook: tuple[str, list[dict[str, Any]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MY_HOOK", hook[0])
-    alerts = Alerts(AlertSettings(webhook="$MY_HOOK", on=("failure",)), tmp_path)
     alerts.send("failure", "it broke", RunState())
-    alerts.send("finish", "not asked for", RunState())
     alerts.close()
-    assert [one["text"] for one in hook[1]] == ["it broke"]
+    told = {path.name: json.loads(path.read_text()) for path in tmp_path.iterdir()}
+    assert told.keys() == {"pause", "failure"} and told["failure"]["TEXT"] == "it broke"
+    assert "the quota is used up" in told["pause"]["TEXT"] and told["pause"]["RUN"] == str(tmp_path / "run")
 
 
 def test_a_command_is_told_in_its_environment(tmp_path: Path) -> None:
@@ -108,8 +64,6 @@ def test_a_command_is_told_in_its_environment(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"webhook": "http://127.0.0.1:9/nobody"},
-        {"webhook": "$NOT_SET"},
         {"command": ("/no/such/program",)},
         {"command": (sys.executable, "-c", "raise SystemExit(3)")},
         {"command": (sys.executable, "-c", "import time; time.sleep(100)")},

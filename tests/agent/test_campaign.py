@@ -17,7 +17,6 @@ import pytest
 
 from labwright.agent.campaign import CampaignRunner, CampaignRuns, create_campaign, read_campaign_ideas
 from labwright.agent.cli import main
-from labwright.agent.cli.campaign import write_portfolio
 from labwright.agent.settings import compose_settings
 from labwright.record.campaign import (
     MAX_RUN_RETRIES,
@@ -26,14 +25,10 @@ from labwright.record.campaign import (
     CampaignStarted,
     CampaignState,
     CampaignTerms,
-    DecisionForecast,
     EntryQueued,
-    IdeasFound,
-    PilotTimedOut,
     RunEnded,
     RunLaunched,
     read_campaign,
-    select_studies,
 )
 from labwright.record.errors import UsageError
 from labwright.record.event_log import EventLog, read_state
@@ -65,10 +60,9 @@ def campaign_of(place: Path, titles: dict[str, str], *, usd: float | None = 6.0,
 
 
 def worked(folder: Path, program: tuple[str, ...] = PROGRAM, **more: Any) -> CampaignState:
-    terms = read_campaign(folder).terms
     return CampaignRunner(
         folder,
-        CampaignRuns(folder, program, kept=(terms is not None and terms.keep) or 0),
+        CampaignRuns(folder, program),
         poll_seconds=0.02,
         backoff_seconds=0.02,
         environment=os.environ | {"PYTHONPATH": str(ROOT)},
@@ -92,7 +86,7 @@ def test_no_schedule_passes_the_budget(seed: int) -> None:
     terms = CampaignTerms(parallel=rng.randint(1, 4), slots=2, caps=cap)
     state = CampaignState([(0.0, CampaignStarted(terms=terms, version="0"))])
     for number in range(rng.randint(1, 8)):
-        state.apply(EntryQueued(name=f"i{number}", ideas=rng.choice([0, 0, 0, 2])), 0.0)
+        state.apply(EntryQueued(name=f"i{number}"), 0.0)
     real = dict.fromkeys(cap, 0.0)
     launched = 0
     for step in range(200):
@@ -109,67 +103,12 @@ def test_no_schedule_passes_the_budget(seed: int) -> None:
             one = rng.choice(state.running_entries)
             assert one.share is not None
             spent = {what: rng.uniform(one.spent.get(what, 0.0), most) for what, most in one.share.caps.items()}
-            if one.ideas:
-                state.apply(
-                    IdeasFound(name=one.name, ideas=((f"{one.name}-1", ""), (f"{one.name}-2", "")), spent=spent),
-                    float(step),
-                )
-            else:
-                code = rng.choice([0, 0, 3, 4, 1, 130, None])
-                state.apply(RunEnded(name=one.name, code=code, spent=spent, asked=rng.random() < 0.2), float(step))
+            code = rng.choice([0, 0, 3, 4, 1, 130, None])
+            state.apply(RunEnded(name=one.name, code=code, spent=spent, asked=rng.random() < 0.2), float(step))
         for what, most in cap.items():
             real[what] = sum(one.spent.get(what, 0.0) for one in state.entries.values())
             assert real[what] <= state.count_committed(what) <= most * (1 + 1e-9)
     assert launched and real["usd"] > 0
-
-
-QUICK = DecisionForecast(name="quick", wanted={"h": 10}, hypotheses=1, seeds=20, seconds=60)
-SLOW = DecisionForecast(name="slow", wanted={"h": 8}, hypotheses=1, seeds=20, seconds=600)
-HALF = DecisionForecast(name="half", wanted={"h": 10, "g": 80}, hypotheses=2, seeds=20, seconds=60)
-NEVER = DecisionForecast(name="never", wanted={"h": 400}, hypotheses=1, seeds=20, seconds=1)
-BLIND = DecisionForecast(name="blind", hypotheses=1, seeds=20, seconds=1, why="no replicate of a prototype ran")
-
-
-def test_the_studies_that_continue_decide_most_per_hour_and_no_value_counts() -> None:
-    found = select_studies([BLIND, NEVER, HALF, SLOW, QUICK], 2)
-    assert [one.name for one in found.order] == ["quick", "half", "slow", "never", "blind"]
-    assert found.names == ("quick", "half")
-    assert found.reasons == {
-        "slow": "rank 3 of 5 by expected decided claims per hour; 2 may continue",
-        "never": "no claim can be decided: h needs 400 seeds, at most 20 are allowed",
-        "blind": "no replicate of a prototype ran",
-    }
-    assert QUICK.decided_per_hour == pytest.approx(0.8 * 6), "power times claims: ten seeds of a minute"
-    changed = [one.model_copy(update={"surprises": ("it is refuted",)}) for one in (SLOW, QUICK)]
-    assert select_studies(changed, 1).names == ("quick",), "what a pilot's values show plays no part"
-
-
-def test_a_pilot_is_planned_for_its_study_and_stopped_at_its_limit() -> None:
-    terms = CampaignTerms(parallel=2, slots=2, seconds=1000.0, keep=2, pilot_seconds=100.0)
-    state = CampaignState([(0.0, CampaignStarted(terms=terms, version="0"))])
-    for name in "abcd":
-        state.apply(EntryQueued(name=name), 0.0)
-    share = state.compute_allowance("a", 0.0)
-    assert (share.seconds, share.pilot_seconds) == (900.0, 100.0), "two rounds of pilots, then one of studies"
-    state.apply(RunLaunched(name="a", share=share), 0.0)
-    state.apply(RunEnded(name="a", code=130, asked=True, seconds=40.0), 40.0)
-    assert state.entries["a"].status == "interrupted"
-    assert state.compute_allowance("a", 40.0).pilot_seconds == 60.0, "a stop costs nothing of the pilot"
-    for name in "abcd":
-        state.apply(RunLaunched(name=name, share=state.compute_allowance(name, 50.0)), 50.0)
-    state.apply(PilotTimedOut(name="a"), 110.0)
-    assert state.entries["a"].pilot_over and state.entries["a"].status == "running"
-    for name in "abcd":
-        state.apply(RunEnded(name=name, code=130, prospect=DecisionForecast(name=name), seconds=100.0), 120.0)
-    state.apply(select_studies([QUICK.model_copy(update={"name": name}) for name in "abcd"], 2), 120.0)
-    assert [one.name for one in state.waiting_entries] == ["a", "b"] and state.places_left == 0
-    share = state.compute_allowance("a", 120.0)
-    assert (share.seconds, share.pilot_seconds) == (880.0, None)
-    assert not state.entries["a"].pilot_over
-    state.apply(RunLaunched(name="a", share=share), 130.0)
-    state.apply(RunEnded(name="a"), 140.0)
-    assert state.entries["a"].tries == 1, "a study that dies is no pilot that was stopped"
-    assert state.entries["c"].status_reason == "rank 3 of 4 by expected decided claims per hour; 2 may continue"
 
 
 # --- runs that do what runs do ----------------------------------------------------------------------------------------
@@ -259,67 +198,6 @@ def test_stop_and_queue_while_it_works(tmp_path: Path, capsys: pytest.CaptureFix
     assert {one["name"]: one["state"] for one in lines} == dict.fromkeys(("a", "b", "late"), "released")
 
 
-# --- portfolios -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_a_portfolio_that_is_killed_twice_confirms_its_best_study_and_keeps_the_reasons(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    names = ("true-1", "null-3", "noisy-1")
-    folder = campaign_of(tmp_path, {name: name for name in names}, usd=None, keep=1, pilot_seconds=60.0)
-    call = f"worked(Path({str(folder)!r}), (sys.executable, '-m', 'benchmarks.portfolio_program'))"
-    program = f"import sys\nfrom pathlib import Path\nfrom tests.agent.test_campaign import worked\n{call}"
-
-    def is_due(state: CampaignState, is_chosen: bool) -> bool:
-        return bool(state.running_entries) and (state.chosen is not None) == is_chosen
-
-    for is_chosen in (False, True):
-        process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
-        until = time.monotonic() + 300
-        while time.monotonic() < until and not is_due(read_campaign(folder), is_chosen):
-            time.sleep(0.05)
-        process.kill()
-        process.wait()
-        for lock in (folder / "locks").iterdir():
-            if (pid := lock.read_text()).isdigit() and Path(f"/proc/{pid}").exists():
-                os.kill(int(pid), signal.SIGKILL)
-    state = worked(folder, (sys.executable, "-m", "benchmarks.portfolio_program"))
-    assert {name: one.status for name, one in state.entries.items()} == {
-        "true-1": "done",
-        "null-3": "set aside",
-        "noisy-1": "set aside",
-    }
-    assert state.entries["null-3"].set_aside.startswith("rank 2 of 3 by expected decided claims per hour")
-    assert state.entries["noisy-1"].set_aside.startswith("no claim can be decided: h needs")
-    assert sum("chosen" in line for line in (folder / "campaign.jsonl").read_text().splitlines()) == 1
-    pilots, run = read_state(folder / "runs" / "noisy-1"), read_state(folder / "runs" / "true-1")
-    assert not pilots.search.test_measurements, "no test data are scored for what is set aside"
-    assert run.search.current_lock is not None and run.search.looks
-    used = {node.seed for node in run.nodes.values() if node.stage == "preliminary"}
-    assert len(used) == 4 and not used.intersection(run.search.looks[-1].seeds), "seeds of a pilot confirm nothing"
-    write_portfolio(folder)
-    assert main(["status", str(folder)]) == 0
-    shown, table = capsys.readouterr().out, (folder / "portfolio.md").read_text()
-    assert "continued" in shown and "set aside" in shown
-    row = next(line for line in table.splitlines() if line.startswith("| true-1"))
-    assert "| continued | 1 of 1 |" in row and "h supported |" in row
-    assert (
-        state.entries["noisy-1"].set_aside in table
-        and state.entries["noisy-1"].set_aside in (folder / "portfolio.csv").read_text()
-    )
-
-
-@pytest.mark.slow
-def test_a_pilot_that_reaches_its_limit_is_stopped_and_compared(tmp_path: Path) -> None:
-    folder = campaign_of(tmp_path, {"a": "busy run", "b": "busy run"}, keep=1, pilot_seconds=5.0)
-    state = worked(folder)
-    assert (folder / "campaign.jsonl").read_text().count('"pilot_over"') == 2
-    reasons = {"there is no plan", "its pilot has no readable record"}
-    assert {one.set_aside for one in state.entries.values()} <= reasons, "nothing is decided"
-    assert state.ended is not None and not state.ended.why and state.places_left == 1
-
-
 # --- the record -------------------------------------------------------------------------------------------------------
 
 
@@ -377,11 +255,7 @@ def test_nothing_to_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None
     (place / "empty").mkdir()
     assert "empty has no *.json with ideas" in refused(capsys, "campaign", "empty", "--out", "c")
     assert "none.json does not exist" in refused(capsys, "campaign", "none.json", "--out", "c")
-    assert "nothing to run: give idea files or --topic" in refused(capsys, "campaign", "--out", "c")
-    assert "--pilot 'soon' is not a time" in refused(capsys, "campaign", "one.json", "--out", "c", "--pilot", "soon")
-    assert "take the whole time limit" in refused(
-        capsys, "campaign", "one.json", "two.json", "--out", "c", "--pilot", "1h", "--time-limit", "1h"
-    )
+    assert "nothing to run: give idea files" in refused(capsys, "campaign", "--out", "c")
     (place / "empty" / "broken.json").write_text("{")
     assert "none of the 1 ideas can be run" in refused(capsys, "campaign", "empty", "--out", "c")
 

@@ -129,7 +129,7 @@ def test_tree_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str
     found = json.loads(capsys.readouterr().out)
     assert set(found) == {"metric", "winner", "stages", "ancestry", "tuning"}
     assert [stage["stage"] for stage in found["stages"]] == ["preliminary", "tuning", "agenda", "ablation"]
-    assert set(found["stages"][0]) == set("stage node_limit best ended limited pending compared nodes".split())
+    assert set(found["stages"][0]) == set("stage node_limit best ended limited pending nodes".split())
     assert set(found["stages"][0]["nodes"][0]) == set(
         (
             "id parent depth stage kind status decision seed title varies metric attempts plots seconds "

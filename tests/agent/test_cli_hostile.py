@@ -117,7 +117,7 @@ def test_what_a_run_is_given(place: Path, capsys: pytest.CaptureFixture[str], ar
     [
         (["status", "blank"], "cannot read the record blank/events.jsonl: the file is empty"),
         (["exec", "binary"], "in UTF-8"),
-        (["exec", "x.py", "--timeout", "5minutes"], "write 90s, 5m"),
+        (["exec", "x.py", "--timeout", "5minutes"], "not a duration"),
         (["exec", "folder"], "folder does not exist"),
         (["exec", "x.py", "--set", "sandbox.python=/no/python"], "cannot run '/no/python'"),
         (["bib", "check", "idea.json"], "contains no BibTeX entry"),

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from labwright.agent.cli import main
-from labwright.agent.next_steps import find_next_steps
-from labwright.inspector.diagnosis import NextSteps, RunDiagnosis, count_errors, diagnose_run, extract_own_traceback
+from labwright.inspector.diagnosis import (
+    RunDiagnosis,
+    count_errors,
+    diagnose_run,
+    extract_own_traceback,
+    list_next_steps,
+)
 from labwright.inspector.render import format_status
 from labwright.inspector.status import read_status
 from labwright.record.events.paper_events import PaperReleased
@@ -18,11 +22,7 @@ from labwright.record.events.run_events import ProcessEnded, RunResumed
 from labwright.record.events.search_events import AttemptExecuted, NodeJudged, NodeStepEntered, StageWinnerChosen
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
 from labwright.record.schema.nodes import Attempt, Failure, NodeStep
-from labwright.search.policy import BestFirstPolicy
-from labwright.search.settings import SearchSettings
-from labwright.search.stage_snapshot import build_snapshot
 from tests.agent.test_cli import written
 from tests.inspector.sample_run import BEGAN, HOSTILE, EventStory, make_ended, make_sample
 
@@ -35,9 +35,8 @@ def story() -> EventStory:
     return one
 
 
-def why(one: EventStory, process: str | None = WORKING, **changes: object) -> RunDiagnosis:
-    ahead = NextSteps(workers=2, **changes)  # pyright: ignore[reportArgumentType]
-    return diagnose_run(one.state, process, next_steps=ahead, now=BEGAN + len(one.events) + 9)
+def why(one: EventStory, process: str | None = WORKING) -> RunDiagnosis:
+    return diagnose_run(one.state, process, now=BEGAN + len(one.events) + 9)
 
 
 def shown(one: EventStory, process: str | None = WORKING) -> str:
@@ -81,25 +80,12 @@ def test_a_node_is_followed_through_its_steps() -> None:
     assert why(one).waiting == () and one.state.nodes[node].step == "done"
 
 
-def test_slots_are_held_by_the_nodes_whose_code_runs() -> None:
-    one = story()
-    first, second, third = (one.add_node("preliminary", "draft") for _ in range(3))
-    one.add(
-        NodeStepEntered(node=third, step="plotting"),
-        NodeStepEntered(node=first, step="running"),
-        NodeStepEntered(node=second, step="waiting"),
-    )
-    assert [slot.node for slot in why(one).slots] == [third, first]
-    one.add(NodeStepEntered(node=third, step="reviewing"))
-    assert [slot.node for slot in why(one).slots] == [first, None]
-
-
 @pytest.mark.parametrize("event", [RunResumed(), ProcessEnded(exit_code=130, reason="stopped")])
 def test_nobody_works_on_what_a_process_left(event: RunResumed | ProcessEnded) -> None:
     one = story()
     node = one.add_node("preliminary", "draft")
     one.add(NodeStepEntered(node=node, step="running"), event)
-    assert one.state.nodes[node].step == "proposed" and why(one).slots[0].node is None
+    assert one.state.nodes[node].step == "proposed"
 
 
 # --- errors and comparisons -----------------------------------------------------------------------------------------
@@ -135,58 +121,21 @@ def test_replicates_give_paired_differences_with_their_noise(seeds: int) -> None
             ),
             NodeJudged(node=copy, status="good"),
         )
-    [found] = why(one, best=node).comparisons
+    one.add(StageWinnerChosen(stage="preliminary", best=node, ended="ceiling"))
+    [found] = why(one).comparisons
     assert found.n == seeds and found.low is not None and found.sd is not None and found.sd > 0
 
 
-# --- the next actions -----------------------------------------------------------------------------------------------
+# --- the next steps -------------------------------------------------------------------------------------------------
 
 
-def test_the_first_action_is_the_one_that_the_policy_then_picks() -> None:
+def test_the_current_stage_comes_first_then_those_that_follow() -> None:
     one = story()
-    one.finish_buggy(one.add_node("preliminary", "draft"))
-    state = one.state
-    settings = SearchSettings.model_validate({"preliminary": {"nodes": 5}, "tuning": {"nodes": 3}})
-    view = build_snapshot(
-        state, "preliminary", VisibleDecisions(also=tuple(state.finished_decisions)), settings=settings
-    )
-    action = BestFirstPolicy(settings).pick(view, Random("1/2"))
-    assert isinstance(action, ExpandTree) and action.kind == "debug"
-    found = find_next_steps(state)
-    assert found.actions == ("debug of n0001 in preliminary", "search the tuning stage", "search the agenda stage")
-    assert state.nodes.keys() == {"n0001"}, "nothing was written"
-
-
-def test_what_is_under_way_and_a_ticket_are_waited_for() -> None:
-    one = story()
-    for _ in range(4):
-        one.add_node("preliminary", "draft")
-    assert find_next_steps(one.state).actions[0] == "wait for running work"
-    started = one.events[0][0].model_copy(update={"settings": {"search": {"order": "ticket", "window": 2}}})
-    one.events[0] = (started, BEGAN)
-    assert find_next_steps(one.state).actions[0] == "wait for the results of decisions 1, 2, 3"
-
-
-def settled_on_the_first() -> EventStory:
-    """A preliminary stage of one node, settled on it; two replicates, the first of them done."""
-    one = story()
-    one.events[0] = (
-        one.events[0][0].model_copy(update={"settings": {"search": {"preliminary": {"nodes": 1}, "num_seeds": 2}}}),
-        BEGAN,
-    )
     best = one.add_node("preliminary", "draft")
     one.finish_good(best, 0.4)
+    assert list_next_steps(one.state)[:2] == ("search the preliminary stage", "search the tuning stage")
     one.add(StageWinnerChosen(stage="preliminary", best=best, ended="ceiling"))
-    one.finish_good(one.add_node("preliminary", "replicate", best, seed=2), 0.41)
-    one.add_node("preliminary", "replicate", best, seed=3)
-    return one
-
-
-def test_what_settled_stages_owe_comes_before_the_next_node_of_the_search() -> None:
-    one = settled_on_the_first()
-    assert find_next_steps(one.state).actions[0] == "replicate of n0001 in tuning, seed 1001", "the lock depends on it"
-    one.finish_good("n0003", 0.42)
-    assert find_next_steps(one.state).actions[0] == "summary of preliminary"
+    assert list_next_steps(one.state)[0] == "search the tuning stage"
 
 
 # --- the command ----------------------------------------------------------------------------------------------------
@@ -199,7 +148,7 @@ def test_every_prefix_of_a_log_can_be_asked(tmp_path: Path) -> None:
         events = whole.events[:length]
         for process in (None, WORKING):
             state = fold_events(events)
-            diagnose_run(state, process, next_steps=find_next_steps(state), now=BEGAN + 1000)
+            diagnose_run(state, process, now=BEGAN + 1000)
 
 
 def test_hostile_text_does_nothing_to_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,10 +159,10 @@ def test_hostile_text_does_nothing_to_a_terminal(tmp_path: Path, capsys: pytest.
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     assert main(["status", str(folder)]) == 0
     out = capsys.readouterr().out
-    assert "on validation:" in out and "next" in out and "[bold red]" in out
+    assert "next" in out and "[bold red]" in out
     assert not any(sign in out for sign in ("\x1b", "\x07", "\x00", "\u202e", "\x9b"))
     assert main(["status", str(folder), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert set(found["diagnosis"]) == {"slots", "waiting", "work", "errors", "best", "comparisons", "next"}
+    assert set(found["diagnosis"]) == {"waiting", "work", "errors", "best", "comparisons", "next"}
     after = {path: path.stat().st_mtime_ns for path in before}
     assert after == before, "it only looks"

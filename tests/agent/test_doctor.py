@@ -260,8 +260,7 @@ def test_a_fault_is_exit_5_also_as_json(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--probe-context"], "--probe-context and --base-url require --model"),
-        (["--base-url", "http://localhost:1/v1"], "require --model"),
+        (["--base-url", "http://localhost:1/v1"], "--base-url requires --model"),
         (["--set", "min_free=1"], "did you mean 'min_free_gb'?"),
         (["--config", "none.yaml"], "cannot read the config"),
     ],

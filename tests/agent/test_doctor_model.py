@@ -88,10 +88,10 @@ def drawn() -> int:
     return rng.randrange(1000, 10_000)
 
 
-def examined(steps: list[Step], *, probe: bool = False, **settings: Any) -> dict[str, Verdict]:
+def examined(steps: list[Step], **settings: Any) -> dict[str, Verdict]:
     with OpenAIServer(steps) as server:
         chosen = ModelSettings(name="openai-chat:some-model", base_url=server.url, **settings)
-        found = list(model.check_models(chosen, probe_context=probe, rng=Random(SEED)))
+        found = list(model.check_models(chosen, rng=Random(SEED)))
     assert all(bool(one.fix) == (one.grade != "ok") for _, one in found)
     return dict(found)
 
@@ -104,7 +104,7 @@ def test_a_good_model_is_found_good() -> None:
         "vision": "ok",
         "context": "warning",
     }
-    assert "--probe-context" in found["context"].fix
+    assert "OLLAMA_CONTEXT_LENGTH" in found["context"].fix
 
 
 # --- reachable and schema -------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def test_a_model_that_stalls_is_given_up_after_the_limit(monkeypatch: pytest.Mon
 
 def test_a_key_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
-    [(_, found)] = model.check_models(ModelSettings(name="openai:gpt-4o"), probe_context=False, rng=Random(SEED))
+    [(_, found)] = model.check_models(ModelSettings(name="openai:gpt-4o"), rng=Random(SEED))
     assert found.grade == "fault" and "OPENAI_API_KEY" in found.found
 
 
@@ -158,7 +158,7 @@ def test_every_model_that_is_named_is_examined() -> None:
                 "roles": {"judge": {"name": "openai-chat:n", "base_url": other.url}},
             }
         )
-        found = list(model.check_models(settings, probe_context=False, rng=Random(SEED)))
+        found = list(model.check_models(settings, rng=Random(SEED)))
     assert [check for check, _ in found] == ["model", "schema", "vision", "context"] * 2
     assert found[6][1].found == "not needed: no role uses it for figures"
     assert not any(asked(body)[1] for body in other.requests)
@@ -180,21 +180,7 @@ def test_a_model_that_only_guesses_at_a_picture_is_found_out() -> None:
 # --- context --------------------------------------------------------------------------------------------------------
 
 
-def test_a_context_is_probed_with_one_prompt_as_long_as_the_longest_of_a_run() -> None:
-    with OpenAIServer([reader()]) as server:
-        settings = ModelSettings(name="openai-chat:m", base_url=server.url)
-        found = dict(model.check_models(settings, probe_context=True, rng=Random(SEED)))
-        [size] = [len(asked(body)[0]) for body in server.requests][2:]
-    assert found["context"].grade == "ok" and abs(size - model.PROBE_CHARACTERS) < 1000
-
-
-def test_a_server_that_truncates_silently_is_found_out() -> None:
-    found = examined([reader(remembers=20_000)], probe=True)["context"]
-    assert found.grade == "warning" and "was not read in full" in found.found
-    assert "OLLAMA_CONTEXT_LENGTH" in found.fix
-
-
-def test_a_listed_model_needs_no_probe() -> None:
+def test_the_context_of_a_listed_model_is_known() -> None:
     settings = ModelSettings(name="openai:gpt-4o")
     found = model.check_known_context(model.ProbedModel(settings, open_backend(settings), Random(SEED)))
     assert found.grade == "ok" and "128.0k tokens" in found.found

@@ -99,12 +99,12 @@ def test_the_offline_plan_is_shown_with_its_forecast(place: Path, capsys: pytest
     assert main(["run", "--idea", str(IDEA), "--dry-run", "--config", str(ROOT / "examples" / "demo.yaml")]) == 0
     out = capsys.readouterr().out
     for words in (
-        "log_loss (lower is better, selects)",
-        "method@noise40",
+        "- name: log_loss",
+        "- name: noise40",
         "wine (sklearn:load_wine; 13 features",
         "train 90, dev",
         "experiments 43, at most 98",
-        "tuning      6 trials per arm",
+        "  budget: 6.0",
         "this dry run made",
         "experiments run on the CPU",
     ):
@@ -143,7 +143,7 @@ def test_a_subject_that_is_none_is_sent_back_and_one_that_is_there_is_shown(
             )
             == 0
         )
-    assert "subjects small" in " ".join(capsys.readouterr().out.split())
+    assert "subjects: - small" in " ".join(capsys.readouterr().out.split())
     asked = json.dumps(server.requests)
     assert "- `small`: openai-chat:m; free" in asked and "there is no studied model 'large'; available: small" in asked
 
@@ -157,7 +157,7 @@ def test_what_a_reviewer_finds_is_shown_with_the_answers(place: Path, capsys: py
     assert "2 findings on the plan by openai-chat:m, 1 open; the plan was amended" in out
     assert "answered scope (should), at datasets: One dataset. The plan was changed: Said." in out
     assert "open scope (should), at datasets: One dataset. Open: it was not answered" in out
-    assert "not tested other data" in out
+    assert "untested: - other data" in out
 
 
 def test_the_json_holds_plan_data_and_forecast(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

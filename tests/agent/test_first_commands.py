@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from labwright.agent.cli import main
-from labwright.agent.doctor import Verdict, fixes
+from labwright.agent.doctor import Verdict, machine
 from labwright.agent.settings import EFFORTS, Settings, compose_settings
 from labwright.inspector.status import RunStatus, build_status
 from labwright.inspector.summary import format_ending
@@ -122,9 +122,6 @@ def test_runs_are_listed_newest_first(place: Path, capsys: pytest.CaptureFixture
     assert main(["list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["run", "kind", "condition", "verdicts", "hours", "cost", "age"] and len(lines) == 3
-    assert main(["status", "--short", "runs/ended"]) == 0
-    [line] = capsys.readouterr().out.splitlines()
-    assert line.startswith("runs/ended: done; ") and " of work; $" in line
 
 
 @pytest.mark.parametrize(
@@ -171,14 +168,14 @@ def test_torch_is_installed_only_where_there_is_none(monkeypatch: pytest.MonkeyP
             return InterpreterInfo("3.11.2", "Linux", (), packages)
 
         inspect.cache_clear = lambda: None  # pyright: ignore[reportFunctionMemberAccess]
-        monkeypatch.setattr(fixes, "inspect_interpreter", inspect)
+        monkeypatch.setattr(machine, "inspect_interpreter", inspect)
 
-    monkeypatch.setattr(fixes, "open_uv", open_fake)
+    monkeypatch.setattr(machine, "open_uv", open_fake)
     answer_with({"torch": "2.14.1+cu130"})
-    assert fixes.install_torch("python") == "" and asked == []
+    assert machine.install_torch("python") == "" and asked == []
     answer_with({"numpy": "2.4.6"})
-    wanted = fixes.find_torch_requirement()
-    assert wanted.startswith("torch==") and fixes.install_torch("python") == f"{wanted} installed for python"
+    wanted = machine.find_torch_requirement()
+    assert wanted.startswith("torch==") and machine.install_torch("python") == f"{wanted} installed for python"
     assert asked == [("pip install --compile-bytecode", wanted)]
 
 
@@ -193,8 +190,8 @@ def check_nothing(*_: object) -> Iterator[tuple[str, Verdict]]:
 def test_what_is_fixed_is_printed_before_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[Any] = []
     monkeypatch.setattr("labwright.agent.cli.doctor.print_to_stderr", said.append)
-    monkeypatch.setattr(fixes, "install_debian_packages", lambda: "Missing: latexmk. To install them: sudo apt-get")
-    monkeypatch.setattr(fixes, "install_torch", leave_alone)
+    monkeypatch.setattr(machine, "install_debian_packages", lambda: "Missing: latexmk. To install them: sudo apt-get")
+    monkeypatch.setattr(machine, "install_torch", leave_alone)
     monkeypatch.setattr("labwright.agent.cli.doctor.check_machine", check_nothing)
     assert main(["doctor", "--fix"]) == 0
     assert said == ["Missing: latexmk. To install them: sudo apt-get"]

@@ -85,16 +85,11 @@ def test_a_paper_of_others_is_judged_printed_and_nothing_is_written(
     assert sorted(path.name for path in place.rglob("*")) == before
 
 
-def test_without_a_model_a_paper_of_others_gets_the_audit_and_no_score(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_model_a_paper_of_others_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["judge", "p.md"]) == 2
     out, err = capsys.readouterr()
-    assert "audit against itself" in out and "/10" not in out
-    assert err.count("\n") == 1 and "--model PROVIDER:MODEL" in err and "SCIENTIST_MODELS__NAME" in err
-    assert main(["judge", "p.md", "--model", "offline", "--json"]) == 2
-    found = json.loads(capsys.readouterr().out)
-    assert found["scores"] is None and found["audit"]["against"].startswith("itself")
+    assert out == "" and err.count("\n") == 1 and "scientist audit p.md" in err
+    assert "--model PROVIDER:MODEL" in err and "SCIENTIST_MODELS__NAME" in err
 
 
 def test_a_rubric_of_ones_own(

@@ -179,7 +179,7 @@ def test_a_verdict_leads_past_the_hypothesis_to_predictions_cells_and_lines() ->
     run = recorded_run()
     state = read_state(run)
     decided = next(one for one in decide_hypotheses(state) if one.hypothesis.confirmatory)
-    found = NumberTracer(state, RunFolder(run), run="RUN").trace_key(decided.key)
+    found = NumberTracer(state, RunFolder(run), run="RUN").trace_key(f"{decided.key}/1.mean")
     assert found is not None
     [one] = found.candidates
     assert any(origin.cell and origin.files for origin in one.origins) and one.code

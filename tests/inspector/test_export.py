@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -14,7 +13,8 @@ import pytest
 from PIL import Image
 
 from labwright.agent.cli import main
-from labwright.inspector.html_file import MAX_UNSHRUNK_BYTES, PictureEmbedder, rewrite_page, shrink_png
+from labwright.inspector import html_file
+from labwright.inspector.html_file import rewrite_page
 from labwright.record.event_log import EventLog, read_events
 from labwright.record.events.search_events import NodePlotted
 from labwright.record.line_store import write_rows
@@ -182,15 +182,10 @@ def test_rewriting_drops_what_acts_and_leads_out() -> None:
     )
 
 
-def test_pictures_are_made_small_and_counted_when_there_is_no_room() -> None:
-    made = io.BytesIO()
-    Image.frombytes("RGB", (2000, 700), os.urandom(2000 * 700 * 3)).save(made, "PNG")
-    small = shrink_png(made.getvalue())
-    assert small is not None and len(small) < len(made.getvalue()) / 3
-    assert shrink_png(b"\x89PNG\r\n\x1a\n" + b"x" * MAX_UNSHRUNK_BYTES) is None
-    pictures = PictureEmbedder(room=1000)
-    assert pictures.embed(b"no picture") is None and pictures.embed(made.getvalue()) is None
-    assert pictures.left_out == 2
+def test_what_does_not_fit_is_left_out_and_named(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(html_file, "MAX_BYTES", 20_000)
+    found = html_file.export_page(run, as_of="today", version=1)
+    assert any(one.endswith(" of nodes") for one in found.left_out) and "Left out because of size" in found.html
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------

@@ -8,12 +8,10 @@ import re
 import pytest
 from rich.console import Console
 
-from labwright.inspector.live_view import LiveView, PlainView, build_frame, choose_nodes, choose_view, format_frame
-from labwright.inspector.tree import build_tree
+from labwright.inspector.live_view import LiveView, PlainView, choose_view, format_live
 from labwright.record.events.run_events import CommandReceived, GateReached, ProviderRecovered, RunResumed
 from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
-from tests.inspector.cell_run import make_cell_run
 from tests.inspector.sample_run import BEGAN, EventStory, make_ended, make_eventful, make_sample
 
 
@@ -59,53 +57,34 @@ def test_a_terminal_gets_a_live_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
     shown = console(force_terminal=True)
-    view = choose_view(shown, clock=lambda: BEGAN + 500)
+    view = choose_view(shown)
     assert isinstance(view, LiveView)
     with view:
         replay(view, make_sample())
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text_of(shown))
-    assert "tuning  4/8 nodes  8m20s  offline, seed 1" in text
-    assert "6 calls  5.4k tokens in, 2.4k out  $0.00 + 6 unpriced" in text
+    assert "4/8 nodes" in text and "6 calls, $0.00 + 6 unpriced" in text
     assert "\x1b]0;" not in text_of(shown) and "\x1b[2J" not in text_of(shown)
 
 
-def test_a_bar_for_stage_and_cells_and_what_is_left_of_the_time() -> None:
-    story = make_cell_run()
-    state = story.state
-    state.overrides = {"time_limit": 3600.0}
-    [line] = [line.plain for line in format_frame(build_frame(state), 600.0, 20) if "m left" in line.plain]
-    assert line == "[####......] preliminary 2/5  [######....] cells 8/13  50m00s of 1h00m left"
-    state.overrides = {"time_limit": 60.0}
-    assert any("0.0s of 1m00s left" in line.plain for line in format_frame(build_frame(state), 600.0, 8))
-    assert not any("[" in line.plain for line in format_frame(build_frame(RunState()), 1.0, 8))
-
-
-@pytest.mark.parametrize("height", [8, 12, 24])
-def test_a_frame_never_outgrows_the_terminal(height: int) -> None:
+@pytest.mark.parametrize("height", [4, 8, 12, 24])
+def test_a_live_view_never_outgrows_the_terminal(height: int) -> None:
     story = make_sample()
     for _ in range(40):
         story.finish_good(story.add_node("tuning", "tune", "n0005"), 0.5)
-    lines = format_frame(build_frame(story.state, ("a", "b", "c")), 3.0, height)
+    lines = format_live(story.state, ("a", "b", "c"), height)
     assert len(lines) <= height
-    assert lines[-1].plain.startswith("46 calls")
-    assert any("more: scientist tree" in line.plain for line in lines)
+    if height >= 8:
+        assert "n0046 tune" in lines[-4].plain, "the latest node is shown"
 
 
-def test_what_does_not_fit_keeps_best_running_and_latest() -> None:
-    stage = build_tree(make_ended().state).find_stage("preliminary")
-    assert choose_nodes([stage], 3, stage) == {"n0003", "n0004"}
-    assert choose_nodes([stage], 9, stage) == {row.id for row in stage.nodes}
+def test_a_live_view_before_the_first_event_draws() -> None:
+    assert format_live(RunState(), (), 20)
 
 
-def test_a_frame_before_the_first_event_draws() -> None:
-    assert format_frame(build_frame(RunState()), 0.0, 20)
-
-
-def test_what_an_earlier_stage_still_has_to_do_is_shown_beside_the_one_that_is_searched() -> None:
-    lines = [line.plain for line in format_frame(build_frame(make_eventful().state), 3.0, 24)]
-    assert "  preliminary pending: 1 replicate running, its report" in lines
+def test_what_an_earlier_stage_still_has_to_do_is_shown_with_the_one_that_is_searched() -> None:
+    lines = [line.plain for line in format_live(make_eventful().state, (), 24)]
+    assert any("pending: 1 replicate running, its report" in line for line in lines)
     assert any(line.startswith("tuning  2/3 nodes") for line in lines)
-    assert len(format_frame(build_frame(make_eventful().state), 3.0, 8)) <= 8
 
 
 def test_a_gate_is_shown_with_what_comes_next_and_its_cost_and_the_clock_stands() -> None:
@@ -116,9 +95,9 @@ def test_a_gate_is_shown_with_what_comes_next_and_its_cost_and_the_clock_stands(
     )
     for event, at in story.events:
         apply_event(state, event, at)
-    lines = [line.plain for line in format_frame(build_frame(state), state.active_seconds, 30, now=BEGAN + 999)]
+    lines = [line.plain for line in format_live(state, (), 30)]
     told = next(line for line in lines if "at the gate" in line)
-    assert told.startswith("paused at the gate lock, next: the plan is locked; cost: about 9 calls to the end")
+    assert told.startswith("paused: at the gate lock, next: the plan is locked; cost: about 9 calls to the end")
     before = state.active_seconds
     apply_event(state, ProviderRecovered(seconds=1.0), BEGAN + 5000)
     assert state.active_seconds == before, "no time is counted while it waits"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from labwright.inspector.event_text import describe_event
-from labwright.inspector.live_view import build_frame, format_frame
+from labwright.inspector.live_view import format_live
 from labwright.inspector.render import format_status
 from labwright.inspector.status import read_status
 from labwright.record.events.run_events import ProviderOutage, ProviderRecovered, RunResumed
@@ -24,16 +24,14 @@ def story(*more: ProviderOutage | ProviderRecovered | RunResumed) -> EventStory:
     return found
 
 
-def test_status_and_the_live_view_count_down() -> None:
+def test_status_and_the_live_view_say_until_when() -> None:
     events = story(PAUSED).events
     status = read_status("runs/calm", events, "process 1", now=NOW)
     until = datetime.fromtimestamp(PAUSED.until)
     assert "(in 3m12s): m: a quota is used up" in status.paused and f"{until:%H:%M}" in status.paused
     assert any("paused" in line.plain and "3m12s" in line.plain for line in format_status(status))
-    frame = build_frame(fold_events(events))
-    shown = [[line.plain for line in format_frame(frame, 1.0, 20, now=now)] for now in (NOW, NOW + 60)]
-    assert any("(in 3m12s): m: a quota is used up" in line for line in shown[0])
-    assert any("(in 2m12s)" in line for line in shown[1])
+    shown = [line.plain for line in format_live(fold_events(events), (), 20)]
+    assert any("(in 3m12s): m: a quota is used up" in line for line in shown)
 
 
 def test_it_says_so_no_more_once_it_is_over_or_nobody_works() -> None:

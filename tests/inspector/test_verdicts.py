@@ -35,11 +35,3 @@ def test_an_effect_is_traced_to_every_unit_by_its_key_and_by_its_numbers(tmp_pat
         "scientist reproduce RUN --node "
     )
     assert "hypothesis/gain/1" in {each.key for each in tracer.trace_number("0.055").candidates}
-
-
-def test_a_comparison_that_an_older_paper_printed_in_words_is_traced_to_its_estimate(tmp_path: Path) -> None:
-    run = synthetic_paper.make_state()
-    tracer = NumberTracer(run, RunFolder(tmp_path), run="RUN")
-    pair = tracer.trace_key("diff/digits/log_loss/method@noise20~baseline@noise20.short")
-    assert pair is not None and pair.candidates[0].what.startswith("mean")
-    assert tracer.trace_key("hypothesis/none") is None

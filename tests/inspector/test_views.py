@@ -1,8 +1,7 @@
-"""What the views are made of: axes for any numbers, times folded from events, tables that are safe to open."""
+"""What the views are made of: axes for any numbers, charts, panels, headlines."""
 
 from __future__ import annotations
 
-import csv
 import math
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.inspector.cell_text import Timeline, compute_used_share
 from labwright.inspector.summary import build_headline
 from labwright.inspector.tree import build_tree
 from labwright.inspector.web.charts import (
@@ -18,20 +16,14 @@ from labwright.inspector.web.charts import (
     build_axis,
     build_chart,
     build_run_chart,
-    choose_time_unit,
     compute_best_so_far,
     draw_effect,
     drop_outliers,
 )
 from labwright.inspector.web.node_panel import build_panel
-from labwright.inspector.web.node_table import TableQuery, build_table, table_to_csv
 from labwright.inspector.web.run_cache import CachedRun
-from labwright.record.events.run_events import ProcessEnded, RunResumed
-from labwright.record.events.search_events import AttemptExecuted, NodeStepEntered
-from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.hypotheses import Effect, EffectDecision
-from labwright.record.schema.nodes import Attempt
 from tests.inspector.sample_run import EventStory, make_ended, make_sample
 from tests.inspector.tuning_run import make_tuning_run
 from tests.inspector.web_server import record_story
@@ -56,24 +48,6 @@ def test_curves_are_told_apart_by_arm_and_node_and_thinned_out() -> None:
     assert all(line.points.count(" ") < 450 and line.points.split()[-1].startswith("320.0,") for line in made.lines)
 
 
-def test_times_are_folded_and_a_kill_ends_what_ran() -> None:
-    story, state, times = make_sample(), RunState(), Timeline()
-    story.add(NodeStepEntered(node="n0006", step="running"), NodeStepEntered(node="n0006", step="running"))
-    for event, at in story.events:
-        apply_event(state, event, at)
-        times.add_event(event, state)
-    assert {*times.judged} == {"n0001", "n0002", "n0003", "n0004", "n0005"}
-    assert times.compute_usage()[-1][1] == 1, "one still runs"
-    state.active_seconds += 2
-    times.add_event(AttemptExecuted(node="n0006", attempt=Attempt(number=1, seconds=0.5, peak_host_bytes=7)), state)
-    assert times.spans[-1].host == 7 and max(value for _, value in times.compute_usage("host")) == 7
-    times.add_event(NodeStepEntered(node="n0006", step="running"), state)
-    for event in (RunResumed(), ProcessEnded(exit_code=0, reason="")):
-        times.add_event(event, state)
-    assert times.compute_usage()[-1][1] == 0
-    assert compute_used_share([(0.0, 1.0)], 10, 2) == 0.5 and compute_used_share([(0.0, 1.0)], 0, 2) is None
-
-
 def test_one_bad_value_does_not_flatten_the_chart(tmp_path: Path) -> None:
     assert drop_outliers([1.0, 1.1, 1.2, 1.3, 1e9], higher=False) == [1.0, 1.1, 1.2, 1.3]
     assert drop_outliers([1.0, 1.1, 1.2, 1.3, 1e9], higher=True)[-1] == 1e9
@@ -83,7 +57,7 @@ def test_one_bad_value_does_not_flatten_the_chart(tmp_path: Path) -> None:
         story.finish_good(story.add_node("tuning", "tune", "n0005"), value)
     run = CachedRun(record_story(tmp_path / "far", story), "far")
     run.refresh()
-    made = build_run_chart(run, "nodes")
+    made = build_run_chart(run)
     assert [dot.row.id for dot in made.dots if dot.is_clipped] == ["n0009"] and made.y.high < 10
     assert made.kinds == ("draft", "debug", "replicate", "tune") and made.baseline is not None
     assert made.baseline[0] == baseline_value(run.state, build_tree(run.state)) == 0.3 + 0.5
@@ -99,23 +73,6 @@ def test_commands_on_the_page_work_where_it_was_started(tmp_path: Path, monkeypa
     assert run.read_status().next.endswith("continue with: scientist resume runs/calm")
     monkeypatch.chdir(tmp_path / "runs" / "calm")
     assert run.read_status().run == "calm", "no folder above this one is shown"
-
-
-def test_no_cell_of_the_csv_is_a_formula_and_every_error_is_found(tmp_path: Path) -> None:
-    story = EventStory()
-    story.add_start()
-    story.finish_buggy(story.add_node("preliminary", "draft", varies="=HYPERLINK(1)"))
-    story.finish_good(story.add_node("preliminary", "draft", varies="@x"), -0.5)
-    run = CachedRun(record_story(tmp_path / "calm", story), "calm")
-    run.refresh()
-    table = build_table(run, TableQuery(sort="metric", down=True))
-    rows = list(csv.DictReader(table_to_csv(table).splitlines()))
-    assert [row["node"] for row in rows] == ["n0002", "n0001"], "what has no value comes last either way"
-    assert rows[1]["change"] == "'=HYPERLINK(1)" and rows[0]["change"] == "'@x"
-    assert float(rows[0]["log loss"]) == -0.5 and rows[0]["method - baseline"] == "-0.5"
-    for words, found in (("SHAPE", 1), ("smooth digits", 1), ("shape smooth", 0), ("", 2)):
-        assert len(build_table(run, TableQuery(q=words)).lines) == found, words
-    assert build_table(run, TableQuery(sort="no such", show=("no such",))).query.sort == "node"
 
 
 def test_a_nodes_measurements_say_which_is_best_and_what_they_are_less(tmp_path: Path) -> None:
@@ -154,12 +111,3 @@ def test_the_bar_of_an_effect_shows_zero_and_the_smallest_that_matters() -> None
         bar.ends[1],
     ]
     assert places == sorted(places) and places[0] == 6 and places[-1] == 154
-
-
-def test_short_runs_are_drawn_over_seconds_and_long_ones_over_hours() -> None:
-    assert [choose_time_unit(one)[1] for one in (8.0, 179.0, 600.0, 7200.0)] == [
-        "seconds",
-        "seconds",
-        "minutes",
-        "hours",
-    ]

@@ -18,15 +18,6 @@ import pytest
 
 from labwright.inspector.web.page_renderer import TABS
 from labwright.inspector.web.server import bind_socket
-from labwright.record.campaign import (
-    CampaignLog,
-    CampaignStarted,
-    CampaignTerms,
-    DecisionForecast,
-    EntryQueued,
-    RunEnded,
-    select_studies,
-)
 from labwright.record.errors import UsageError
 from labwright.record.event_log import EventLog, EventLogTail
 from labwright.record.events.run_events import RunBranched
@@ -34,15 +25,7 @@ from labwright.record.events.search_events import AttemptExecuted, NodeJudged
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.nodes import Attempt, NodeVerdict, SoundnessCheck
 from tests.inspector.sample_run import EventStory, make_ended, make_sample
-from tests.inspector.web_server import (
-    EVIL,
-    HOSTILE_CALL,
-    ParsedPage,
-    append_events,
-    get_raw,
-    record_story,
-    running_server,
-)
+from tests.inspector.web_server import HOSTILE_CALL, ParsedPage, append_events, get_raw, record_story, running_server
 
 pytestmark = pytest.mark.slow
 
@@ -64,29 +47,6 @@ def test_the_list_says_which_run_is_a_branch_and_of_what(tmp_path: Path) -> None
     with running_server(tmp_path) as web:
         text = web.get("/").text
     assert text.count("branch of") == 1 and "branch of trunk at n0003" in text[text.index('id="run-shoot"') :]
-
-
-def test_the_list_of_a_campaign_has_the_table_of_its_portfolio(tmp_path: Path) -> None:
-    record_story(tmp_path / "runs" / "calm", make_sample())
-    log = CampaignLog(tmp_path)
-    log.append(CampaignStarted(terms=CampaignTerms(parallel=1, slots=1, keep=1), version="0"))
-    forecasts = [
-        DecisionForecast(name="calm", wanted={"h": 10}, hypotheses=1, seeds=20, seconds=360, half_widths={"h": 0.5}),
-        DecisionForecast(name="wild", wanted={"h": 400}, hypotheses=1, seeds=20, seconds=360, surprises=(EVIL,)),
-    ]
-    for one in forecasts:
-        log.append(EntryQueued(name=one.name))
-        log.append(RunEnded(name=one.name, code=130, prospect=one))
-    with running_server(tmp_path / "runs") as web:
-        assert web.get("/").text.count("<td>to be chosen</td>") == 2
-        log.append(select_studies(forecasts, 1))
-        text = web.get("/").text
-    log.close()
-    assert "<td>calm</td><td>continued</td><td>1 of 1</td>" in text and "0.8</td>" in text
-    assert "no claim can be decided: h needs 400 seeds, at most 20 are allowed" in text
-    assert "<script>alert(2)" not in text and "\u202e" not in text
-    with running_server(tmp_path / "runs" / "calm") as web:
-        assert "continued" not in web.get("/").text
 
 
 def test_the_tree_has_every_node_by_stage_and_marks_the_best_path(web: httpx.Client) -> None:

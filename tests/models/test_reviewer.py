@@ -7,13 +7,12 @@ from typing import Any, get_args
 import pytest
 from pydantic_ai.models import KnownModelName
 
-from labwright.agent.environment import DEFAULT_REVIEWERS, choose_reviewer, compare_reviewer_cost, describe_reviewer
+from labwright.agent.environment import DEFAULT_REVIEWERS, choose_reviewer, describe_reviewer
 from labwright.agent.settings import Settings, SettingsError, compose_settings, override_settings
 from labwright.models.budget import list_unpriced_models
 from labwright.models.retry import open_backend
 from labwright.models.roles import ROLES
 from labwright.models.settings import REVIEWING_ROLES, ModelSettings
-from tests.stages.small_study import PLAN
 
 CLAUDE, GPT, LOCAL = "anthropic:claude-x", "openai:gpt-x", "openai-chat:qwen-x"
 PRICES = {CLAUDE: {"input": 1.0, "output": 5.0}, GPT: {"input": 4.0, "output": 20.0}}
@@ -125,12 +124,3 @@ def test_the_default_reviewers_have_a_client_and_a_listed_price() -> None:
     for name in DEFAULT_REVIEWERS.values():
         assert name in get_args(KnownModelName.__value__), f"{name}: choose a model that the pinned pydantic-ai knows"
         assert not list_unpriced_models(ModelSettings(name=name)), f"{name}: choose one that genai-prices lists"
-
-
-def test_the_forecast_shows_what_the_reviewer_adds() -> None:
-    def compare(**models: Any) -> str:
-        return compare_reviewer_cost(Settings(models=settings(prices=PRICES, **models)), PLAN, ())
-
-    words = compare(reviewer=GPT).replace("$", "").split()
-    assert float(words[0]) > float(words[-2]) > 0 and words[1:6] == "is likely with this reviewer,".split()
-    assert compare() == "" and "no listed price" in compare(reviewer="together:model-x")

@@ -15,7 +15,6 @@ from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL
 from labwright.record.claims.floor import ConstantScores, find_floored
 from labwright.record.claims.hypothesis_tests import (
     ReplicateValues,
-    build_family_levels,
     classify_claim,
     classify_direction,
     compute_holm_levels,
@@ -485,16 +484,3 @@ def test_arms_that_are_all_perfect_are_said_to_be_equal_by_saturation() -> None:
         "every arm is at the best possible accuracy with every seed: they are equal by saturation"
     )
     assert not decide(asked, runs_of([(1.0, 1.0)] * 4 + [(1.0, 0.99)])).saturated
-
-
-def test_a_study_of_a_family_decides_at_a_level_that_holms_correction_never_falls_below() -> None:
-    one = hypothesis(DIFFERENCE)
-    assert build_family_levels(plan(one), 1) == {}, "its own correction is enough"
-    assert build_family_levels(plan(one), 4) == {one.id: SIGNIFICANCE_LEVEL / 4}
-    runs = runs_of([(0.9 + k / 50, 0.8) for k in range(3)])
-    [alone] = decide_from_runs(plan(one), runs, confirmed=True)
-    assert alone.p is not None and SIGNIFICANCE_LEVEL / 9 < alone.p < SIGNIFICANCE_LEVEL
-    [strict] = decide_from_runs(plan(one), runs, confirmed=True, levels=build_family_levels(plan(one), 9))
-    assert (alone.verdict, strict.verdict) == ("supported", "open")
-    others = {f"s{k}": (alone,) for k in range(9)}
-    assert min(levels[one.id] for levels in compute_joint_levels(others).values()) >= strict.level

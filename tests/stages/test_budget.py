@@ -12,8 +12,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from labwright.agent.forecast import build_cost_table, check_budget
-from labwright.agent.next_steps import estimate_remaining
+from labwright.agent.forecast import build_cost_table, check_budget, estimate_remaining
 from labwright.agent.settings import Settings, compose_settings, override_settings
 from labwright.inspector.render import format_status
 from labwright.inspector.status import read_status

@@ -203,13 +203,6 @@ document.addEventListener("click", (event) => {
     trail.pop();
     return void show(trail.at(-1));
   }
-  const swap = event.target.closest(".lazy a.swap");
-  if (swap) {
-    event.preventDefault();
-    const part = swap.closest(".lazy");
-    part.dataset.part = swap.getAttribute("href");
-    return void load(part);
-  }
   const link = event.target.closest("a.tonode");
   if (!link || !panel || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
   event.preventDefault();
@@ -333,50 +326,6 @@ document.addEventListener("keydown", (event) => {
     keys[event.key]();
   }
 });
-
-// --- tables: filtered while typing, selected rows compared ------------------------------------------------------------
-
-const filters = document.querySelector("form.filters");
-const boxes = () => [...document.querySelectorAll("input[form=picks]")];
-const picked = new Set();
-let typed = null;
-
-async function refilter() {
-  const query = new URLSearchParams(new FormData(filters));
-  const address = `${filters.getAttribute("action")}?${query}`;
-  const html = await fetched(address).catch(() => null);
-  if (html === null) return;
-  const target = filters.dataset.part;
-  document.querySelector(target).replaceWith(new DOMParser().parseFromString(html, "text/html").querySelector(target));
-  history.replaceState(null, "", address);
-  for (const box of boxes()) box.checked = picked.has(box.value);
-  count();
-  wide();
-}
-
-// Rows stay selected while a filter hides them.
-function count() {
-  const form = byId("picks");
-  if (!form) return;
-  const shown = new Set(boxes().map((box) => box.value));
-  for (const one of form.querySelectorAll("input")) one.remove();
-  for (const value of picked) if (!shown.has(value)) form.append(Object.assign(document.createElement("input"), { type: "hidden", name: "n", value }));
-  const most = Number(form.dataset.most);
-  form.querySelector(".go").disabled = picked.size < 2 || picked.size > most;
-  form.querySelector("span").textContent = picked.size ? `${picked.size} selected${picked.size > most ? ` (maximum ${most})` : picked.size < 2 ? ": select one more" : ""}` : "select 2 to 6";
-}
-
-filters?.addEventListener("input", () => {
-  clearTimeout(typed);
-  typed = setTimeout(refilter, 200);
-});
-document.addEventListener("change", (event) => {
-  if (!event.target.matches("input[form=picks]")) return;
-  picked[event.target.checked ? "add" : "delete"](event.target.value);
-  count();
-});
-for (const box of boxes()) if (box.checked) picked.add(box.value);
-count();
 
 // --- values of curves under the pointer -------------------------------------------------------------------------------
 

@@ -1,8 +1,7 @@
-"""The views beside the tree, in a real browser: chart, table, comparisons, cells, use, head."""
+"""The views beside the tree, in a real browser: chart, cells, head."""
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Generator
 from contextlib import closing
@@ -17,7 +16,7 @@ from labwright.record.lock import acquire_lock
 from labwright.record.schema.nodes import Attempt
 from tests.inspector.browser.chromium import Viewer, running_viewer
 from tests.inspector.browser.conftest import TIMEOUT_MILLISECONDS, Look
-from tests.inspector.browser.test_page import EVIL, OVERFLOWS, SEEN
+from tests.inspector.browser.test_page import EVIL, OVERFLOWS
 from tests.inspector.cell_run import make_cell_run
 from tests.inspector.sample_run import EventStory, make_ended, make_sample
 from tests.inspector.tuning_run import make_tuning_run
@@ -90,60 +89,18 @@ def _at(viewer: Viewer, path: str) -> str:
     return f"{viewer.host}{path}{'&' if '?' in path else '?'}{viewer.address.partition('?')[2]}"
 
 
-def test_the_chart_opens_a_node_and_is_drawn_over_time_and_cost(viewer: Viewer, open_page: Look) -> None:
+def test_the_chart_opens_a_node(viewer: Viewer, open_page: Look) -> None:
     page = open_page(_at(viewer, "/runs/whole/chart"))
     page.wait_for_selector("#chart .bestline")
     assert page.locator("#chart .dot").count() == 6 and page.locator("#chart path.baseline").count() == 2
     page.locator("#chart a.tonode:has([data-node=n0003])").focus()
     page.keyboard.press("Enter")
     page.wait_for_selector("#panel [data-panel=n0003]")
-    page.locator("#chart a.swap", has_text="by time").click()
-    page.wait_for_selector("#chart [data-over=hours]")
-    assert page.locator("#chart .dot").count() == 5, "one was not judged"
-    page.locator("#chart a.swap", has_text="by cost").click()
-    page.wait_for_selector("#chart >> text=no model call has a price")
-    assert page.locator("#panel [data-panel=n0003]").is_visible(), "the page was left"
 
 
-def test_the_table_is_searched_sorted_saved_and_its_ticks_stay(viewer: Viewer, open_page: Look, tmp_path: Path) -> None:
-    page = open_page(_at(viewer, "/runs/whole/table"))
-    assert page.locator("tr[data-node]").count() == 6
-    page.locator("input[value=n0005]").check()
-    page.keyboard.press("/")
-    page.keyboard.type("shapes differ")
-    page.wait_for_function("() => document.querySelectorAll('tr[data-node]').length === 1")
-    page.locator("input[type=checkbox][value=n0001]").check()
-    page.locator("input[type=search]").fill("")
-    page.wait_for_function("() => document.querySelectorAll('tr[data-node]').length === 6")
-    assert page.locator("input[value=n0005][type=checkbox]").is_checked()
-    page.locator("th a", has_text="log loss").first.click()
-    page.wait_for_selector("th[aria-sort=ascending] >> text=log loss")
-    assert page.locator("tr[data-node] a.tonode").first.inner_text() == "n0005"
-    page.locator("select[name=kind]").select_option("draft")
-    page.wait_for_function("() => document.querySelectorAll('tr[data-node]').length === 2")
-    page.locator("#columns > summary").click()
-    page.locator("#columns input[value='plain on digits']").check()
-    page.wait_for_selector("th >> text=plain on digits")
-    with page.expect_download() as saved:
-        page.locator("a", has_text="CSV").click()
-    saved.value.save_as(tmp_path / "nodes.csv")
-    rows = list(csv.DictReader((tmp_path / "nodes.csv").read_text().splitlines()))
-    assert [row["node"] for row in rows] == ["n0002", "n0001"] and rows[0]["plain on digits"] == "0.9"
-
-
-def test_selected_nodes_are_compared(viewer: Viewer, open_page: Look) -> None:
-    page = open_page(_at(viewer, "/runs/whole/table"))
-    assert page.locator("button", has_text="Compare").is_disabled()
-    for node in ("n0003", "n0005"):
-        page.locator(f"input[value={node}]").check()
-    page.locator("button", has_text="Compare").click()
-    page.wait_for_selector("h1 >> text=Compare n0003")
-    assert "-0.1" in page.locator("tr", has_text="smooth").first.inner_text()
-    assert page.locator("pre.diff .add").inner_text().strip() == "+rate = 0.8"
-    lines = page.locator("svg.plot polyline")
-    assert lines.count() == 4
-    classes = {lines.nth(n).get_attribute("class") for n in range(4)}
-    assert classes == {f"curve v{arm} d{node}" for arm in (0, 1) for node in (0, 1)}, "hue by arm, dash by node"
+def test_a_curve_says_its_value_under_the_pointer(viewer: Viewer, open_page: Look) -> None:
+    page = open_page(_at(viewer, "/runs/whole/nodes/n0005"))
+    assert page.locator("svg.plot polyline").count() == 2
     page.locator("svg.plot").scroll_into_view_if_needed()
     box = page.locator("svg.plot").bounding_box()
     assert box is not None
@@ -151,33 +108,13 @@ def test_selected_nodes_are_compared(viewer: Viewer, open_page: Look) -> None:
     page.wait_for_function("() => / at /.test(document.querySelector('.read').textContent)")
 
 
-def test_the_grid_of_cells_and_the_use_of_slots(viewer: Viewer, open_page: Look) -> None:
+def test_the_grid_of_cells(viewer: Viewer, open_page: Look) -> None:
     page = open_page(_at(viewer, "/runs/celled/cells"))
     assert page.locator("tr[data-node]").count() == 3
     row = page.locator("tr[data-node=n0002]")
     assert row.locator(".o-failed").count() == 2 and row.locator(".o-taken-over").count() == 1
     page.locator("tr[data-node=n0003] a.tonode").click()
     page.wait_for_selector("#panel [data-panel=n0003]")
-    page.goto(f"{viewer.host}/runs/celled/cost")
-    assert page.locator("figcaption", has_text="Slots in use").count() == 1
-
-
-def test_runs_are_sorted_and_two_are_compared(viewer: Viewer, open_page: Look) -> None:
-    page = open_page(_at(viewer, "/"))
-    assert page.locator("th[aria-sort=descending]").inner_text().startswith("started")
-    page.locator("th a", has_text="started").click()
-    page.wait_for_selector("th[aria-sort=ascending] >> text=started")
-    page.locator("th a", has_text="nodes").click()
-    page.wait_for_selector("th[aria-sort=ascending] >> text=nodes")
-    page.locator("th a", has_text="nodes").click()
-    page.wait_for_selector("th[aria-sort=descending]")
-    assert page.locator("tr.run .title a").first.get_attribute("href") == "/runs/tuned"
-    for run in ("whole", "tuned"):
-        page.locator(f"input[value={run}]").check()
-    page.locator("button", has_text="Compare").click()
-    page.wait_for_selector("text=Compare runs")
-    assert page.locator("svg.plot polyline").count() == 4
-    assert page.locator("td >> text=smooth - plain on digits").count() == 1
 
 
 def test_the_head_says_what_the_run_came_to_and_the_tuning_has_its_curves(viewer: Viewer, open_page: Look) -> None:
@@ -204,18 +141,16 @@ def test_a_run_that_goes_on_says_what_is_left_and_what_its_slots_do(tmp_path: Pa
         page.wait_for_selector("#live >> text=live")
         page.wait_for_selector("#now >> text=left of")
         assert page.locator("#now .slots li").count() >= 1 and page.locator("#now >> text=forecast").count() == 1
-        page.goto(f"{viewer.host}/runs/calm/chart?over=hours")
+        page.goto(f"{viewer.host}/runs/calm/chart")
         page.wait_for_selector("#chart .dot", state="attached")
         with closing(EventLog(run / "events.jsonl")) as log:
             log.append(AttemptExecuted(node="n0006", attempt=Attempt(number=1, seconds=1.0)))
             log.append(NodeJudged(node="n0006", status="buggy"))
-        page.wait_for_selector(
-            "#chart [data-over=hours] [data-node=n0006]", state="attached", timeout=TIMEOUT_MILLISECONDS
-        )
+        page.wait_for_selector("#chart [data-node=n0006] .open", state="attached", timeout=TIMEOUT_MILLISECONDS)
         page.close()
 
 
-@pytest.mark.parametrize("path", ["/runs/nothing", "/nowhere", "/runs/whole/nodes/n9999", "/compare?run=whole"])
+@pytest.mark.parametrize("path", ["/runs/nothing", "/nowhere", "/runs/whole/nodes/n9999"])
 def test_what_is_not_there_is_a_page_that_leads_back(viewer: Viewer, open_page: Look, path: str) -> None:
     page = open_page(_at(viewer, "/"))
     answer = page.request.get(f"{viewer.host}{path}", headers={"accept": "text/html"})
@@ -229,7 +164,7 @@ def test_a_damaged_run_says_so_on_its_page(viewer: Viewer, open_page: Look) -> N
     assert page.locator("#verdicts, #best").count() == 0, "nothing empty is shown in its place"
     page.goto(f"{viewer.host}/")
     assert page.locator("#run-damaged .pill").inner_text() == "damaged"
-    for view in ("chart", "table", "cells"):
+    for view in ("chart", "cells"):
         page.goto(f"{viewer.host}/runs/damaged/{view}")
         assert page.locator(".empty").count() == 1, view
 
@@ -237,30 +172,14 @@ def test_a_damaged_run_says_so_on_its_page(viewer: Viewer, open_page: Look) -> N
 @pytest.mark.parametrize("run", ["whole", "one", "hostile", "begun", "celled"])
 def test_every_view_is_safe_and_scrolls_down_only_on_a_phone(viewer: Viewer, open_page: Look, run: str) -> None:
     page = open_page(_at(viewer, "/"), viewport=PHONE, has_touch=True)
-    for view in (
-        "",
-        "/reports",
-        "/tree",
-        "/chart?over=hours",
-        "/table",
-        "/compare?n=n0001&n=n0002",
-        "/cells",
-        "/cost",
-        "/events",
-    ):
+    for view in ("", "/reports", "/tree", "/chart", "/cells", "/cost", "/events"):
         page.goto(f"{viewer.host}/runs/{run}{view}")
         assert page.evaluate(OVERFLOWS) <= 0, view
         assert page.evaluate("() => [window.owned, document.querySelector('img[src=x], svg[onload]')]") == [None, None]
-    if run == "hostile":
-        page.goto(f"{viewer.host}/runs/hostile/table")
-        assert SEEN[:60] in page.locator("td.what").first.inner_text()
-        assert page.locator(".scroll[data-wide]").count() == 1, "it says that it scrolls"
 
 
 def test_views_are_there_without_scripts(viewer: Viewer, open_page: Look) -> None:
-    page = open_page(_at(viewer, "/runs/whole/table?q=shapes&sort=metric&down=1"), java_script_enabled=False)
-    assert page.locator("tr[data-node]").count() == 1
-    page.goto(f"{viewer.host}/runs/whole/compare?n=n0003&n=n0005")
+    page = open_page(_at(viewer, "/runs/whole/nodes/n0005"), java_script_enabled=False)
     assert page.locator("pre.diff .add").count() == 1
     page.goto(f"{viewer.host}/runs/whole")
     page.locator(".tabs a", has_text="Chart").click()
