@@ -82,7 +82,7 @@ def flatten(text: str) -> str:
 
 def cut_line(text: str, limit: int = 200) -> str:
     """Return the text on one line of at most `limit` characters, for names and titles (prose: `cut_sentences`)."""
-    shown = flatten(text)
+    shown = " ".join(text.split(maxsplit=limit)[:limit])  # more words than that are longer than the line
     if len(shown) <= limit:
         return shown
     space = shown.rfind(" ", max(0, limit - 30), limit - 3)

@@ -685,7 +685,8 @@ def build_snapshot(
         items = tuple(one.item_text for one in search.planned_ablations.ablations)
     requested = [one.ablation.item_text for one in search.requested_ablations if not one.refused]
     locked_at, locked = next(((k, one) for k, one in reversed(search.locks) if before is None or k < before), (0, None))
-    looks = [k for k, action in earlier.items() if locked is not None and k > locked_at and action in LOOK_TASKS]
+    later = {k: action for k, action in earlier.items() if locked is not None and k > locked_at}
+    looks = [k for k, action in later.items() if isinstance(action, RunTask) and action in LOOK_TASKS]
     looks_seen = sum(k in finished for k in looks)
     return StageSnapshot(
         stage=stage,

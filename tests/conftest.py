@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import ssl
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
+from functools import cache
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -108,6 +110,9 @@ def _skip_sync(_: object) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     os.fsync = os.fdatasync = _skip_sync
+    ssl.create_default_context = cache(
+        ssl.create_default_context
+    )  # each of hundreds of clients would read certificates
     if config.getoption("--hypothesis-profile") is None:
         settings.load_profile("test")
     if VARIABLE not in os.environ:  # workers inherit it

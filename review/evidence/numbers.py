@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 
 NUMBER = re.compile(r"\d(?:[\d.,]*\d)?")
 STOP_WORDS = (
@@ -21,6 +22,7 @@ r"""Text before the digit of an indicator, `\mathbb{1}[y=k]`."""
 _ARGUMENT = re.compile(r"(?:^|(?P<head>.))(?P<open>[(\[{])(?P<items>[^()\[\]{}]*[,;|])?[-+]?$")
 
 
+@lru_cache(4096)
 def compile_phrase(text: str, joint: str = "") -> re.Pattern[str]:
     """Compile a pattern for a literal or a name as typed in TeX or extracted from a PDF.
 

@@ -57,13 +57,16 @@ def check_draft(draft: PaperDraft, evidence: Evidence) -> tuple[Violation, ...]:
         for name, caption in sorted(draft.captions.items())
         if evidence.captions.get(name) != caption
     ]
-    found = [one for piece in pieces for one in _check_part(piece, evidence)]
-    return (*found, *_check_floats(draft, pieces, evidence), *_find_unshown_values(draft, pieces, evidence))
+    return (
+        *_check_parts(pieces, evidence),
+        *_check_floats(draft, pieces, evidence),
+        *_find_unshown_values(draft, pieces, evidence),
+    )
 
 
 def check_caption(name: str, caption: str, evidence: Evidence) -> tuple[Violation, ...]:
     """Return the violations in the caption of a figure."""
-    return tuple(_check_part(DraftPart(f"caption of {name}", scan(caption, inline=True)), evidence))
+    return tuple(_check_parts([DraftPart(f"caption of {name}", scan(caption, inline=True))], evidence))
 
 
 def collect_used_keys(texts: Iterable[str], commands: frozenset[str] = latex_scanner.VALUE_COMMANDS) -> dict[str, None]:
@@ -80,42 +83,56 @@ def collect_used_keys(texts: Iterable[str], commands: frozenset[str] = latex_sca
 # --- parts of a draft -----------------------------------------------------------------------------------------------
 
 
-def _check_part(piece: DraftPart, evidence: Evidence) -> Iterator[Violation]:
-    for problem in piece.scanned.problems:
-        yield piece.make_violation(problem.kind, problem.at, problem.fix)
-    yield from _check_keys(piece, evidence)
-    yield from _check_typed_numbers(piece, evidence)
-    for found in _find_number_words(piece, evidence):
-        yield piece.make_violation(
-            "word",
-            found.at,
-            rf"{found.words!r} is a number in words: print it with "
-            r"\result{key} or \setup{key}, say of what whole it is a part ('three of the four arms'), or remove it",
-        )
-    yield from check_bold(piece.scanned.source, evidence, piece.where)
+def _check_parts(pieces: Iterable[DraftPart], evidence: Evidence) -> Iterator[Violation]:
+    counted, shares = number_words.list_counted_things(evidence), _list_typed_shares(evidence)
+    for piece in pieces:
+        for problem in piece.scanned.problems:
+            yield piece.make_violation(problem.kind, problem.at, problem.fix)
+        yield from _check_keys(piece, evidence)
+        yield from _check_typed_numbers(piece, evidence)
+        for found in _find_number_words(piece, evidence.names, counted, shares):
+            yield piece.make_violation(
+                "word",
+                found.at,
+                rf"{found.words!r} is a number in words: print it with "
+                r"\result{key} or \setup{key}, say of what whole it is a part ('three of the four arms'), or remove it",
+            )
+        yield from check_bold(piece.scanned.source, evidence, piece.where)
 
 
-def _find_number_words(piece: DraftPart, evidence: Evidence) -> Iterator[number_words.NumberWords]:
+def _find_number_words(
+    piece: DraftPart,
+    names: Iterable[str],
+    counted: tuple[number_words.CountedThings, ...],
+    shares: frozenset[float] | None,
+) -> Iterator[number_words.NumberWords]:
     """Return the number words in the text; commands, keys and names in the plan separate words."""
-    named = [numbers.compile_phrase(name) for name in evidence.names if name.strip()]
-    masked, known = numbers.mask_matches(piece.scanned.plain, named), number_words.list_counted_things(evidence)
+    named = [numbers.compile_phrase(name) for name in names if name.strip()]
+    masked = numbers.mask_matches(piece.scanned.plain, named)
     plain = masked.translate(dict.fromkeys(map(ord, (BLANK, KEY, CITE)), " "))
-    yield from number_words.find_number_words(plain, known, ordinary=True)
-    yield from _find_unregistered_ratios(plain, evidence)
+    yield from number_words.find_number_words(plain, counted, ordinary=True)
+    yield from _find_unregistered_ratios(plain, shares)
     places = [at for at, char in enumerate(masked) if char not in (BLANK, "{", "}")]
     joined = "".join(plain[at] for at in places)
-    for found in (*number_words.find_number_words(joined, known), *_find_unregistered_ratios(joined, evidence)):
+    for found in (*number_words.find_number_words(joined, counted), *_find_unregistered_ratios(joined, shares)):
         at, end = places[found.at], places[found.at + len(found.words) - 1] + 1
         if end - at > len(found.words):
             yield number_words.NumberWords(at, piece.scanned.source[at:end])
 
 
-def _find_unregistered_ratios(plain: str, evidence: Evidence) -> Iterator[number_words.NumberWords]:
-    """Return the ratios in words that the study does not have as shares, if no hypothesis is about a ratio; where one
-    is, the claims of the sentences are read as ratios and compared with the record."""
+def _list_typed_shares(evidence: Evidence) -> frozenset[float] | None:
+    """Return the shares that may be written in words; None if a hypothesis is about a ratio: then the claims of the
+    sentences are read as ratios and compared with the record."""
     hypotheses = evidence.plan.hypotheses if evidence.plan is not None else ()
-    if not any(classify_scale(each.estimand) == "ratio" for one in hypotheses for each in one.effects):
-        yield from number_words.find_ratio_words(plain, number_words.list_known_shares(evidence))
+    if any(classify_scale(each.estimand) == "ratio" for one in hypotheses for each in one.effects):
+        return None
+    return number_words.list_known_shares(evidence)
+
+
+def _find_unregistered_ratios(plain: str, shares: frozenset[float] | None) -> Iterator[number_words.NumberWords]:
+    """Return the ratios in words that are none of the study's shares, if no hypothesis is about a ratio."""
+    if shares is not None:
+        yield from number_words.find_ratio_words(plain, shares)
 
 
 def _check_keys(piece: DraftPart, evidence: Evidence) -> Iterator[Violation]:

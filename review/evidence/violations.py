@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from labwright.models.roles.paper_writing import ExploratoryComparison
@@ -86,7 +87,7 @@ class Evidence:
     earlier: tuple[EarlierStudy, ...] = ()
     """The records of earlier runs that prompts showed: none of their values may be printed."""
 
-    @property
+    @cached_property
     def design(self) -> str:
         """The texts that say how the study was designed."""
         return "\n".join((self.plan.model_dump_json() if self.plan is not None else "", *self.texts))

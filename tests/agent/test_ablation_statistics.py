@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -34,7 +34,7 @@ parser.add_argument("--no-gamma", dest="gamma", action="store_false")
 opts = parser.parse_args()
 noise = random.Random(str(sorted(vars(opts).items())))
 """
-WRITE = 'json.dump({"test": {"acc": acc}}, open("metrics.json", "w"))\n'
+WRITE = 'json.dump({"test": {"acc %_&": acc}}, open("metrics.json", "w"))\n'
 LUCKY = f"""{OPTIONS}
 acc = 1 + noise.gauss(0, 0.002)
 if opts.alpha:
@@ -49,22 +49,43 @@ if opts.gamma:
 
 def ablate(code: Path, out: Path, *words: object) -> dict[str, Any]:
     """Ablate a repository and return its results."""
-    measured = ("--command", "python train.py --seed {seed}", "--metric", "metrics.json:test.acc", "--workers", 2)
+    measured = ("--command", "python train.py --seed {seed}", "--metric", "metrics.json:test.acc %_&", "--workers", 2)
     ran = run_scientist("ablate", code, *measured, "--out", out, *words)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return json.loads((out / "ablations.json").read_text())
 
 
-def test_parts_are_ranked_by_fresh_seeds_and_a_resumed_study_with_a_larger_budget_goes_on(tmp_path: Path) -> None:
-    code, out = make_repository(tmp_path / "lucky", {"train.py": LUCKY}), tmp_path / "out"
+class Lucky(NamedTuple):
+    """A finished study, and what it showed when its first, smaller budget was used up."""
+
+    out: Path
+    found: dict[str, Any]
+    few: dict[str, Any]
+    status: str
+    report: str
+    cells: set[str]
+
+
+@pytest.fixture(scope="module")
+def lucky(tmp_path_factory: pytest.TempPathFactory) -> Lucky:
+    folder = tmp_path_factory.mktemp("ablated")
+    code, out = make_repository(folder / "odd_name", {"train.py": LUCKY}), folder / "out"
     few = ablate(code, out, "--top", 2, "--budget-runs", 16)
+    status, report, cells = (
+        run_scientist("status", out).stdout,
+        (out / "report.md").read_text(),
+        {*read_state(out).cells},
+    )
+    return Lucky(out, ablate(code, out, "--top", 2, "--budget-runs", 36), few, status, report, cells)
+
+
+def test_parts_are_ranked_by_fresh_seeds_and_a_resumed_study_with_a_larger_budget_goes_on(lucky: Lucky) -> None:
+    out, found, few = lucky.out, lucky.found, lucky.few
     assert few["ablations"]["runs"] <= 16 and "unknown" in {one["called"] for one in few["ablations"]["results"]}
     left = "3 parts have no verdict: the run budget of 16 is used; raise --budget-runs"
     assert few["ablations"]["stopped"] == left
-    assert left in run_scientist("status", out).stdout and f"{left}." in (out / "report.md").read_text()
-    before = {*read_state(out).cells}
-    found = ablate(code, out, "--top", 2, "--budget-runs", 36)
-    assert before < {*read_state(out).cells} and found["ablations"]["runs"] <= 36
+    assert left in lucky.status and f"{left}." in lucky.report
+    assert lucky.cells < {*read_state(out).cells} and found["ablations"]["runs"] <= 36
     assert len({(one["title"], one["seed"]) for one in found["runs"]}) == len(found["runs"]), "no run is repeated"
     search = {one["parts"][0]: one["value"] for one in found["runs"] if one["seed"] == 0 and one["kind"] == "ablate"}
     assert min(search, key=lambda part: search[part]) == "gamma", "it has the largest effect at the seed of the search"
@@ -78,16 +99,13 @@ def test_parts_are_ranked_by_fresh_seeds_and_a_resumed_study_with_a_larger_budge
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="TeX is not installed")
-def test_the_section_compiles(tmp_path: Path) -> None:
-    names = {"train.py": LUCKY.replace('"acc": acc', '"acc %_&": acc')}
-    code, out = make_repository(tmp_path / "odd_name", names), tmp_path / "out"
-    ablate(code, out, "--metric", "metrics.json:test.acc %_&", "--top", 1, "--budget-runs", 12)
-    for style in STYLES.glob("*.sty"):
-        shutil.copy(style, out)
-    (out / "whole.tex").write_text(
+def test_the_section_of_a_metric_with_odd_characters_compiles(lucky: Lucky, tmp_path: Path) -> None:
+    for file in (*STYLES.glob("*.sty"), lucky.out / "results.tex", lucky.out / "section.tex"):
+        shutil.copy(file, tmp_path)
+    (tmp_path / "whole.tex").write_text(
         r"\documentclass{article}\usepackage{scientist-look}\usepackage{scientist-paper}\input{results.tex}"
         r"\begin{document}\input{section.tex}\end{document}"
     )
     words = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "whole.tex"]
-    ran = subprocess.run(words, cwd=out, capture_output=True, text=True, timeout=600, check=False)
+    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
     assert ran.returncode == 0, ran.stdout[-2000:]

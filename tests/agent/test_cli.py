@@ -55,23 +55,25 @@ def written(folder: Path, story: EventStory) -> Path:
     return folder
 
 
-def loaded(calls: str, modules: tuple[str, ...] = HEAVY) -> str:
-    """Which of these modules a process has that made these calls of the command line."""
-    code = (
-        f"import sys; from labwright.agent.cli import main; {calls}; "
-        f"print('\\n' + repr([name for name in {modules!r} if name in sys.modules]))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
-    return done.stdout.splitlines()[-1]
-
-
-def test_help_loads_nothing_heavy() -> None:
+def test_help_and_looking_at_a_run_load_nothing_heavy(tmp_path: Path) -> None:
+    """All in one process: what has loaded nothing of a part of the program comes first."""
     rooms = tuple(f"labwright.{name}" for name in ("models", "sandbox", "review", "stages", "agent.settings"))
     evals = Path(import_module("labwright.evals").__file__ or "").parent  # all but the declarations of its commands
     rooms += tuple(f"labwright.evals.{one.stem}" for one in evals.iterdir() if one.stem not in ("__init__", "commands"))
-    calls = {one: f"assert main([*{one!r}.split(), '--help']) == 0" for one in ("", *COMMANDS)}
-    assert loaded("; ".join(calls.values())) == "[]"
-    assert loaded("; ".join(call for one, call in calls.items() if one not in WITH_SETTINGS), HEAVY + rooms) == "[]"
+    folder = str(written(tmp_path / "calm", make_sample()))
+    helps = {one: [*one.split(), "--help"] for one in ("", *COMMANDS)}
+    steps: list[tuple[list[list[str]], tuple[str, ...]]] = [
+        ([words for one, words in helps.items() if one not in WITH_SETTINGS], HEAVY + rooms),
+        ([["tree", folder], ["status", folder], *(helps[one] for one in WITH_SETTINGS)], HEAVY),
+    ]
+    code = (
+        "import sys\nfrom labwright.agent.cli import main\n"
+        f"for calls, modules in {steps!r}:\n"
+        "    assert not any(main(words) for words in calls)\n"
+        "    print('loaded', [name for name in modules if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
+    assert [one for one in done.stdout.splitlines() if one.startswith("loaded")] == ["loaded []"] * 2
 
 
 def test_the_help_of_an_option_is_the_description_of_its_setting(capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,12 +81,6 @@ def test_the_help_of_an_option_is_the_description_of_its_setting(capsys: pytest.
     text = " ".join(capsys.readouterr().out.split())
     assert "--workers N Number of concurrent experiments --gpus" in text
     assert all(describe_setting(one.key) for one in SETTING_OPTIONS.values())
-
-
-def test_looking_at_a_run_loads_nothing_heavy(tmp_path: Path) -> None:
-    folder = str(written(tmp_path / "calm", make_sample()))
-    every = "; ".join(f"assert main([{command!r}, {folder!r}]) == 0" for command in ("tree", "status"))
-    assert loaded(every) == "[]"
 
 
 def test_help_names_every_command_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:

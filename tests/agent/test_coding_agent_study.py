@@ -65,7 +65,7 @@ def prose(name: str) -> list[Any]:
     return [say(words), codex_end()] if name == "codex" else [claude_init(), claude_result(text=words)]
 
 
-@pytest.mark.parametrize("name", ["claude", "codex"])
+@pytest.mark.parametrize("name", ["claude", pytest.param("codex", marks=pytest.mark.bench)])
 def test_a_study_reaches_its_lock_and_paper_with_a_coding_agent(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,10 +28,10 @@ CHANGED: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def moved(tmp_path: Path) -> Path:
-    """The recorded run, as if it had been made elsewhere with files of that machine."""
-    run = Path(shutil.copytree(recorded_run(), tmp_path / "run"))
+@pytest.fixture(scope="module")
+def moved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recorded run, as if it had been made elsewhere with files of that machine; its last test writes into it."""
+    run = Path(shutil.copytree(recorded_run(), tmp_path_factory.mktemp("moved") / "run"))
     rows = read_rows(run / "events.jsonl")
     first = json.loads(rows[0][1])
     for key, value in CHANGED.items():

@@ -155,7 +155,8 @@ def test_what_writes_into_a_run_refuses_a_zip(words: list[str], capsys: pytest.C
     assert f"(scientist export {RECORDED} {how}" in said
 
 
-@pytest.mark.parametrize("words", ["status", "status --json", "tree", "logs", "logs --json", "audit", "trace 0.9"])
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["status", "logs --json"])  # text at the end of the work, and lines as they are read
 def test_a_reader_of_the_output_that_ends_first_ends_the_command_quietly(words: str) -> None:
     command, *rest = words.split()
     given = [sys.executable, "-m", "labwright", command, str(RECORDED), *rest]

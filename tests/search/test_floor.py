@@ -114,6 +114,7 @@ def test_time_ends_the_search_at_the_floor_and_the_run_goes_on() -> None:
     assert decide_hypotheses(state)[0].floored
 
 
+@pytest.mark.slow
 def test_a_search_at_the_floor_survives_a_kill() -> None:
     whole = search(Quick, GIVEN)
     cuts = [k for k, one in enumerate(whole.events) if isinstance(one, DecisionMade)][4:40:9]

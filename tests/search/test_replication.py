@@ -116,6 +116,7 @@ class Uneven(Effect):
     noise = 0.06
 
 
+@pytest.mark.slow
 def test_the_first_look_allows_for_a_pilot_that_shows_too_little_spread() -> None:
     log, _ = run_whole_search(buggy=0.0, world=Uneven, plan=DECIDED, num_seeds=3, max_seeds=100)
     state, lock = log.state, log.state.search.current_lock

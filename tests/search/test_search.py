@@ -56,6 +56,7 @@ def test_ticket_order_gives_one_tree_whatever_the_timing_and_places(given: list[
     assert {kind for _, _, _, kind, *_ in reference} >= {"debug", "replicate", "aggregate"}
 
 
+@pytest.mark.slow
 def test_a_kill_between_the_end_of_a_stage_and_its_settling_decides_nothing_twice() -> None:
     whole = finished_search()
     ends = [i for i, event in enumerate(whole.events) if isinstance(event, DecisionMade) and event.action.do == "end"]
