@@ -17,10 +17,10 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal, Self, TypeVar, cast, get_args
+from typing import Literal, Self, TypeVar, get_args
 
 import httpx
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from labwright.literature import CatalogueAnswerError
 from labwright.record.errors import UsageError
@@ -46,14 +46,6 @@ class LiteratureSettings(FrozenModel):
     timeout: float = Field(
         default=15.0, gt=0, le=120, allow_inf_nan=False, description="timeout of one request to a catalogue, in seconds"
     )
-
-    @field_validator("sources", mode="before")
-    @classmethod
-    def _drop_retired(cls, given: Any) -> Any:
-        """Leave out a catalogue of earlier versions, which recorded runs may have."""
-        if isinstance(given, list | tuple):
-            return [one for one in cast("list[Any]", given) if one != "semantic_scholar"]
-        return given
 
 
 @dataclass(frozen=True)

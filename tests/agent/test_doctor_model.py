@@ -278,4 +278,4 @@ def test_a_network_in_no_proxy_stops_no_client(monkeypatch: pytest.MonkeyPatch, 
     main(["status", str(tmp_path)])
     assert os.environ["NO_PROXY"] == "localhost,10.0.0.0/8,::1"
     open_backend(ModelSettings(name="google:gemini-2.5-flash"))
-    CatalogueClient(LiteratureSettings(cache=tmp_path), CatalogueCredentials())
+    CatalogueClient(LiteratureSettings(), CatalogueCredentials())
