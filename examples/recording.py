@@ -113,7 +113,8 @@ def steer(run: Path, working: subprocess.Popen[bytes]) -> None:
         if time.monotonic() > end:
             raise SystemExit(f"the run took more than {LIMIT:.0f} s")
         try:
-            command = waiting[0].order(read_state(run), RunFolder(run)) if waiting else None
+            state = read_state(run)
+            command = waiting[0].order(state, RunFolder(run)) if waiting and state.started is not None else None
         except RecordError:
             command = None
         if command is not None:
