@@ -68,7 +68,7 @@ def format_execution(event: CellExecuted, state: RunState) -> str:
         return f"{head}: {run.failure.kind}: {shorten(run.failure.message, 100)}"
     values = [one for one in run.measurements if plan is not None and one.name == plan.primary_metric.name]
     shown = ", ".join(f"{to_plain(one.name)} {one.value:.4g}" for one in values)
-    return f"{head}: {shown or f'{len(run.measurements)} measurements'}"
+    return f"{head}: {shown or format_quantity(len(run.measurements), 'measurement')}"
 
 
 def format_trials(account: TuningReport, node: str) -> str:

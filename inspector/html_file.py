@@ -32,6 +32,7 @@ from labwright.inspector.web.node_table import TableQuery
 from labwright.inspector.web.page_renderer import TABS, WEB_FOLDER, PageRenderer
 from labwright.inspector.web.paper_pages import list_figures
 from labwright.record.event_log import RecordError
+from labwright.record.table import format_quantity
 
 MAX_PAGES_BYTES = 9_000_000
 """Maximum bytes of all pages."""
@@ -44,14 +45,14 @@ MAX_PDF_BYTES = 2_000_000
 SECTION_NAMES = ("reports", "tree", "checks", "cost", "events")
 """Views that follow the overview; the others open next to it."""
 CONTENT_NAMES = {
-    "paper": "parts of the paper after its first pages (the PDF has them)",
+    "paper": "later paper page",
     "chart": "chart",
     "table": "table",
-    "cells": "cells",
-    "nodes": "nodes",
-    "figures": "figures of the paper",
-    "trace": "traces of numbers",
-    "calls": "model calls",
+    "cells": "cell",
+    "nodes": "node",
+    "figures": "paper figure",
+    "trace": "trace",
+    "calls": "model call",
 }
 """Kinds of included pages, most important first."""
 _ACTIVE_ELEMENTS = re.compile(r"<(form|button)\b.*?</\1>|<input\b[^>]*>", re.DOTALL)
@@ -123,10 +124,10 @@ class _HtmlFile:
         ]
         main = self._rewrite(page, "")
         left = tuple(
-            f"{number} {kind}"
+            format_quantity(number, kind)
             for kind, number in (
                 *((called, missing[kind]) for kind, called in CONTENT_NAMES.items()),
-                ("images", self._pictures.left_out),
+                ("image", self._pictures.left_out),
             )
             if number
         )

@@ -48,6 +48,7 @@ from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, HubItem
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import InstalledPackages
+from labwright.record.table import format_quantity
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.packages import RunPackages
@@ -273,7 +274,7 @@ def format_dry_run(dry_run: DryRun) -> Iterator[Text]:
     yield from (_format_row(name, value) for name, value in _forecast_rows(dry_run))
     price = "price unknown" if spent.usd is None else format_dollars(spent.usd, 0)
     yield Text(
-        f"this dry run made {spent.calls} model call{'s' * (spent.calls != 1)}: {format_count(spent.input_tokens)} "
+        f"this dry run made {format_quantity(spent.calls, 'model call')}: {format_count(spent.input_tokens)} "
         f"tokens in, {format_count(spent.output_tokens)} out, {price}",
         style="dim",
     )
@@ -391,8 +392,8 @@ def _forecast_rows(dry_run: DryRun) -> Iterator[tuple[str, str]]:
     yield (
         "code",
         (
-            f"{pair(cast.code_hours, hours)}; {pair(wall, hours)} wall clock on {workers} "
-            f"worker{'s' * (workers != 1)}; the run's time limit is {format_duration(dry_run.time_limit)}"
+            f"{pair(cast.code_hours, hours)}; {pair(wall, hours)} wall clock on "
+            f"{format_quantity(workers, 'worker')}; the run's time limit is {format_duration(dry_run.time_limit)}"
         ),
     )
     gpus = cast.gpu_hours

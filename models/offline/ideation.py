@@ -75,8 +75,9 @@ def answer_idea(inputs: IdeaInputs) -> IdeaDraft:
     study = load_study()
     if not _names_study(inputs.topic):
         raise CatalogueError(
-            f"the offline model has no idea for this topic; it knows only: {study}. Configure a model "
-            "for any other topic, e.g. --model openai:gpt-5-mini or --model ollama:qwen3"
+            f"the offline model has no idea for this topic; it knows only: {study}. Compare "
+            "models on your own table with scientist run --data NAME=FILE,target=COLUMN, see an example with scientist "
+            "demo, or configure a model for any other topic, e.g. --model openai:gpt-5-mini or --model ollama:qwen3"
         )
     seconds = study.plan.expected_seconds or 60.0
     hours = ESTIMATED_EXECUTIONS * seconds / 3600 / max(1, inputs.means.workers)

@@ -58,7 +58,7 @@ regardless of the component's value.
 """
 WHOLE_TRAINING = "the whole training"
 """Name of what the run without optimizer steps removes."""
-NO_OPTIMIZER = "not applicable: no optimizer step was found"
+NO_OPTIMIZER = "the run made no optimizer step that could be skipped"
 """Reason why the run without optimizer steps gives no floor if it removes nothing."""
 MIN_TWIN_ERRORS = 3.0
 """Minimum standard errors between a joint effect and the sum of the single effects."""
@@ -286,7 +286,6 @@ def build_report_files(state: RunState) -> dict[str, str]:
         "baseline": compute_baseline_claim(state),
         "fresh_baseline": compute_fresh_baseline_claim(state),
         "floor": ablation.tried_mutations.get((WHOLE_TRAINING, 0)),
-        "whole_training": WHOLE_TRAINING,
         "texts": format_report_texts(state),
         "limit_reason": state.limit_reason,
     }
