@@ -78,6 +78,16 @@ async def test_what_the_reader_names_is_replaced_by_a_mark_and_reported_and_the_
     assert found.guarded.unchecked == ()
 
 
+async def test_tick_labels_of_a_figure_are_no_passages() -> None:
+    model = naming("red pen")
+    await screen_case(
+        case(PaperSection("Results", f"{BODY_TEXT}\n\n72 ¦ 74 ¦ 76\n\n\u22122.5\n\n10/10\n\n{BODY_TEXT}")),
+        client(model),
+    )
+    shown = [one.text for one in asked(model)[0].passages]
+    assert "10/10" in shown and not any("72" in one or "2.5" in one for one in shown)
+
+
 async def test_a_neighbour_that_one_reading_names_goes_with_a_passage_that_both_name() -> None:
     lead, other = (
         "What follows is meant for a single pair of eyes only.",
