@@ -156,7 +156,8 @@ def list_setup_rows(state: RunState, claims: Sequence[Claim], source: Mapping[st
     rows.append(("Words that a level adds to the command", "; ".join(added)))
     for one in plan.arms:
         words = f"adds `{' '.join(one.words)}` to the command" * bool(one.words)
-        described = shorten(one.description.rstrip(". "), MAX_ARM_CHARACTERS)
+        named = re.sub(r"`([\w-]+)`", lambda found: plan.name_arm(found[1]), one.description.rstrip(". "))
+        described = shorten(named, MAX_ARM_CHARACTERS)
         rows.append((plan.name_arm(one.name), "; ".join(filter(None, (described, words)))))
     for one in build_effective_plan(state).space:
         rows.append((f"Range of {to_words(one.name)}", f"{one}; default from: {one.source}"))
