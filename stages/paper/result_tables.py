@@ -308,7 +308,8 @@ class _TableTitles:
 
     def format_variant(self, name: str, *, described: bool) -> str:
         change = f": {self._changes[name]}" if described and name in self._changes else ""
-        return _stack_lines(self._name_arm(name).removesuffix(CONTROL_MARK) + change, MAX_VARIANT_CHARS, "[t]", "l")
+        title = self._name_arm(name).removesuffix(CONTROL_MARK) + change
+        return r"\addlinespace[2pt]" + _stack_lines(title, MAX_VARIANT_CHARS, "[t]", "l")
 
     def format_level(self, name: str) -> str:
         return mark_recorded(self.plan.name_level(name))

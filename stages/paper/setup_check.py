@@ -156,8 +156,8 @@ def list_setup_rows(state: RunState, claims: Sequence[Claim], source: Mapping[st
     rows.append(("Words that a level adds to the command", "; ".join(added)))
     for one in plan.arms:
         words = f"adds `{' '.join(one.words)}` to the command" * bool(one.words)
-        named = re.sub(r"`([\w-]+)`", lambda found: plan.name_arm(found[1]), one.description.rstrip(". "))
-        described = shorten(named, MAX_ARM_CHARACTERS)
+        described = shorten(one.description.rstrip(". "), MAX_ARM_CHARACTERS)
+        described = re.sub(r"`([\w-]+)`", lambda found: plan.name_arm(found[1]), described)
         rows.append((plan.name_arm(one.name), "; ".join(filter(None, (described, words)))))
     for one in build_effective_plan(state).space:
         rows.append((f"Range of {to_words(one.name)}", f"{one}; default from: {one.source}"))
@@ -168,7 +168,10 @@ def list_setup_rows(state: RunState, claims: Sequence[Claim], source: Mapping[st
     rows += [(f"Setting of {arms}", setting) for arms, setting in list_settings(state)]
     rows += list_code_settings(state, source)
     rows += [(f"Counted per run: {arms}", what) for what, arms in _group_arms(plan, _count_training(state)) if what]
-    rows += [("Seeds behind a mean", _count_seeds(plan, claims)), ("Intervals", _describe_intervals(state, plan))]
+    rows += [
+        ("Seeds behind a mean", _count_seeds(add_measured_arms(state, plan), claims)),
+        ("Intervals", _describe_intervals(state, plan)),
+    ]
     return [(what, text) for what, text in rows if text]
 
 
