@@ -40,9 +40,9 @@ def _describe_tool(event: run_events.ToolUsed, _: RunState) -> str | None:
     """Describe that an author handed its result in; other tools are small steps."""
     if event.tool != run_events.HAND_IN:
         return None
-    steps = event.key.ordinal + 1
-    refused = f"result refused after {steps} steps: {shorten(event.result, 160)}"
-    return f"author {event.key.decision}: {refused if event.failed else f'handed in after {steps} steps'}"
+    steps = format_quantity(event.key.ordinal + 1, "step")
+    refused = f"result refused after {steps}: {shorten(event.result, 160)}"
+    return f"author {event.key.decision}: {refused if event.failed else f'handed in after {steps}'}"
 
 
 def _describe_answer(event: run_events.CallAnswered, state: RunState) -> str | None:
@@ -75,7 +75,7 @@ def format_arm(action: ExpandTree) -> str:
     """Format the arm or trials of a node: ` (4 settings of method)`; empty if there is none."""
     if action.kind == "trial":
         arms = dict.fromkeys(to_plain(one.arm) for one in action.trials)
-        return f" ({len(action.trials)} settings of {' and '.join(arms)})"
+        return f" ({format_quantity(len(action.trials), 'setting')} of {' and '.join(arms)})"
     return f" (for {to_plain(action.arm)})" if action.arm else ""
 
 
@@ -139,7 +139,8 @@ def _describe_execution(event: search_events.AttemptExecuted, state: RunState) -
     if attempt.failure is not None:
         return f"{took}: {attempt.failure.kind}: {shorten(attempt.failure.message, 80)}"
     done = sum(one.outcome in ("measured", "taken over") for one in attempt.cells)
-    found = [f"{len(attempt.measurements)} measurements"] if attempt.measurements or not attempt.cells else []
+    made = attempt.measurements
+    found = [format_quantity(len(made), "measurement")] if made or not attempt.cells else []
     cells = [f"{done} of {format_quantity(len(attempt.cells), 'cell')}"] if attempt.cells else []
     return f"{took}: {' of '.join(found + cells)}"
 
@@ -294,10 +295,11 @@ _DESCRIPTIONS: Final[Mapping[type, Callable[[Any, RunState], str | None]]] = {
         f"started: {shorten(e.idea.title, 80)} (model {to_plain(e.model)}, seed {e.seed})"
     ),
     run_events.RunBranched: lambda e, _: (
-        f"branched from {shorten(e.parent, 80)} at {shorten(e.point, 20)}, keeping the first {e.events} events"
+        f"branched from {shorten(e.parent, 80)} at {shorten(e.point, 20)}, keeping the first "
+        f"{format_quantity(e.events, 'event')}"
     ),
     run_events.RunResumed: lambda e, _: (
-        "resumed" + (f"; stopped {e.reaped} processes left by a killed run" if e.reaped else "")
+        "resumed" + (f"; stopped {e.reaped} process{'es' * (e.reaped != 1)} left by a killed run" if e.reaped else "")
     ),
     run_events.CallUnanswered: lambda e, _: f"no valid answer for {e.key}: {_short(e.why)}; {e.then}",
     run_events.ToolUsed: _describe_tool,
@@ -383,7 +385,7 @@ _DESCRIPTIONS: Final[Mapping[type, Callable[[Any, RunState], str | None]]] = {
         + (f", {format_quantity(len(e.dropped), 'fault')}" if e.dropped else "")
     ),
     paper_events.ReviewersAnswered: lambda e, _: (
-        f"response to the reviewers: {sum(bool(one.answer) for one in e.answers)} requests answered"
+        f"response to the reviewers: {format_quantity(sum(bool(one.answer) for one in e.answers), 'request')} answered"
     ),
     paper_events.RewriteStarted: _describe_rewriting,
 }

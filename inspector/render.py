@@ -110,7 +110,8 @@ def format_stage(stage: StageRows) -> Text:
     """Format a stage in one line: name, progress, node states, best node, reason for its end."""
     line = Text(stage.stage, style="bold")
     limit = f"/{stage.node_limit}" if stage.node_limit is not None else ""
-    line.append(f"  {stage.searched_count}{limit} nodes", style="not bold")
+    nodes = f"{stage.searched_count}{limit} nodes" if limit else format_quantity(stage.searched_count, "node")
+    line.append(f"  {nodes}", style="not bold")
     extra = Counter(row.kind for row in stage.nodes if row.kind not in SEARCH_KINDS)
     for kind, number in sorted(extra.items(), reverse=True):
         line.append(f" + {format_quantity(number, KIND_NAMES[kind])}", style="not bold")
@@ -307,7 +308,8 @@ def _format_diagnosis(status: RunStatus, found: RunDiagnosis) -> Iterator[Text]:
 def _format_error(one: ErrorCount) -> list[str]:
     nodes = ", ".join(one.nodes) + (", ..." if one.count > len(one.nodes) else "")
     fixed = "" if one.kind == "killed" else f"; {one.fixed} fixed by debugging"  # nodes killed by the user have no bug
-    return [f"{one.kind} {one.count} ({nodes}{fixed}): {one.message}", *(f"    {line}" for line in one.example)]
+    shown = one.example if one.fixed < one.count else ()  # `logs --node` has those of repaired nodes
+    return [f"{one.kind} {one.count} ({nodes}{fixed}): {one.message}", *(f"    {line}" for line in shown)]
 
 
 def _format_comparison(one: ClaimDifference) -> str:

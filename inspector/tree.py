@@ -278,8 +278,9 @@ def format_branch_point(one: BranchPoint) -> str:
     who = f" by {shorten(one.by, 40)}" if one.by else ""
     return (
         f"branch of {shorten(one.run, 80)} {where}{who}: {format_quantity(one.nodes, 'node')} reused (cost: "
-        f"{one.calls} calls, {format_count(one.tokens)} tokens, {format_dollars(one.usd, one.unpriced)}, "
-        f"{format_duration(one.seconds)} of work, {format_duration(one.code_seconds)} of it running code)"
+        f"{format_quantity(one.calls, 'call')}, {format_count(one.tokens)} tokens, "
+        f"{format_dollars(one.usd, one.unpriced)}, {format_duration(one.seconds)} of work, "
+        f"{format_duration(one.code_seconds)} of it running code)"
     )
 
 

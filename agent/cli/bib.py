@@ -17,7 +17,7 @@ from labwright.literature.lookup import CheckedLibrary, open_literature, read_pa
 from labwright.record.errors import UsageError
 from labwright.record.run_folder import write_file
 from labwright.record.schema import FrozenModel
-from labwright.record.table import Table
+from labwright.record.table import Table, format_quantity
 
 
 class BibEntryResult(FrozenModel):
@@ -77,6 +77,6 @@ def _format_results(
         ),
     )
     yield from map(format_line, notes)
-    yield Text(f"{sum(not one.why for one in entries)} of {len(entries)} entries may be cited")
+    yield Text(f"{sum(not one.why for one in entries)} of {format_quantity(len(entries), 'entry')} may be cited")
     if out is not None:
         yield format_line(f"written: {out}")

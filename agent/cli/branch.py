@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any, cast
@@ -77,7 +78,8 @@ def branch(args: Branch) -> int:
             "--code gives an experiment.py, but this run studies a repository: edit it and start a new run"
         )
     point_in_name = re.sub("[^A-Za-z0-9]", "", point)[:12]
-    root = (args.runs or run.resolve().parent) / (
+    runs = args.runs or (run.resolve().parent if run.is_absolute() else Path(os.path.relpath(run.resolve().parent)))
+    root = runs / (
         f"{make_run_name(state.started.idea)[:60]}_from-{point_in_name}" if args.name is None else check_name(args.name)
     )
     if root.exists():

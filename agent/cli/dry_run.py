@@ -289,8 +289,8 @@ def _forecast_rows(dry_run: DryRun) -> Iterator[tuple[str, str]]:
     yield (
         "code",
         (
-            f"{pair(cast.code_hours, hours)}; {pair(wall, hours)} wall clock on {workers} "
-            f"worker{'s' * (workers != 1)}; the run's time limit is {format_duration(dry_run.time_limit)}"
+            f"{pair(cast.code_hours, hours)}; {pair(wall, hours)} wall clock on "
+            f"{format_quantity(workers, 'worker')}; the run's time limit is {format_duration(dry_run.time_limit)}"
         ),
     )
     gpus = cast.gpu_hours

@@ -74,7 +74,7 @@ def format_judgement(found: Judgement | JudgePanel) -> Iterator[Text | Table]:
         yield from _format_scores(found)
     else:
         judgements = found.judgements
-        yield format_line(f"{head}: {len(judgements)} of {found.asked} judgements")
+        yield format_line(f"{head}: {len(judgements)} of {format_quantity(found.asked, 'judgement')}")
         if found.dimensions and len(judgements) > 1:
             yield Table.of(
                 ("dimension", "n", "mean", "sd", "range", "scores", ""),
@@ -157,7 +157,7 @@ def _format_scores(found: Judgement) -> Iterator[Text | Table]:
     results = [found.results] if found.results is not None else []
     given = [one.quoted for one in (*found.scores, *found.checks, *results) if one.quote]
     if not all(given):
-        yield Text(f"{given.count(False)} of {len(given)} quotes: {NOT_QUOTED}", style="bold red")
+        yield Text(f"{given.count(False)} of {format_quantity(len(given), 'quote')}: {NOT_QUOTED}", style="bold red")
 
 
 def _extra_score_rows(found: Judgement) -> Iterator[tuple[str, str, str | Text]]:

@@ -25,6 +25,7 @@ from pathlib import Path
 from labwright.agent.cli.commands import ClusterSlurm
 from labwright.agent.cli.errors import INTERRUPTED, print_to_stderr
 from labwright.record.errors import UsageError
+from labwright.record.table import format_quantity
 
 START_SECONDS, POLL_SECONDS, COMMAND_SECONDS = 60.0, 5.0, 60.0
 """Time limit of the head's start, interval between looks at the queue, and time limit of a command of SLURM or Ray, in
@@ -63,7 +64,8 @@ def run_on_slurm(args: ClusterSlurm) -> int:
         submit_workers(args, address, environment, folder) as job,
     ):
         wait_for_workers(address, environment, job, args.nodes, args.wait_hours * 3600)
-        print_to_stderr(f"{args.nodes} nodes joined at {address}; logs of the workers are in {folder}")
+        joined = format_quantity(args.nodes, "node")
+        print_to_stderr(f"{joined} joined at {address}; logs of the workers are in {folder}")
         return run_command([*words, "--ray", address], environment)
 
 
@@ -150,7 +152,7 @@ def wait_for_workers(address: str, environment: Mapping[str, str], job: str, nod
         queued = read_output(words, environment).splitlines()
         if not queued:
             raise UsageError(f"the jobs of the workers ended before they joined: see the logs of job {job}")
-        news = f"{joined} of {nodes} nodes joined; the queue: {'; '.join(dict.fromkeys(queued))}"
+        news = f"{joined} of {format_quantity(nodes, 'node')} joined; the queue: {'; '.join(dict.fromkeys(queued))}"
         if news != said:
             print_to_stderr(said := news)
         if time.monotonic() > end:

@@ -21,7 +21,7 @@ from labwright.record.claims.open_questions import forget_studies, format_study_
 from labwright.record.errors import UsageError
 from labwright.record.schema.earlier_study import EarlierStudy
 from labwright.record.schema.idea import read_idea
-from labwright.record.table import Table
+from labwright.record.table import Table, format_quantity
 from labwright.sandbox.content_store import ContentStore, StoreEntry, default_store_root
 from labwright.sandbox.data.spec import HUB_PREFIX
 from labwright.sandbox.data.user_dataset import UserDataset
@@ -67,11 +67,11 @@ def _format_store(
         ),
     )
     total = sum(one.bytes for one in left)
-    yield format_line(f"{place.root}: {len(left)} items, {total / 1e6:.1f} MB")
+    yield format_line(f"{place.root}: {format_quantity(len(left), 'item')}, {total / 1e6:.1f} MB")
     if gone:
         yield format_line(
-            f"removed: {len(gone)} items, {sum(one.bytes for one in gone) / 1e6:.1f} MB; space used by runs is freed "
-            "when they are deleted"
+            f"removed: {format_quantity(len(gone), 'item')}, {sum(one.bytes for one in gone) / 1e6:.1f} MB; space used "
+            "by runs is freed when they are deleted"
         )
 
 

@@ -24,7 +24,7 @@ from labwright.models.roles.judge import JUDGE
 from labwright.record.campaign import CampaignTerms
 from labwright.record.run_folder import write_file
 from labwright.record.schema import FrozenModel
-from labwright.record.table import Table
+from labwright.record.table import Table, format_quantity
 
 MODELS_FILE = "models.json"
 
@@ -141,8 +141,8 @@ def _show_plan(lines: Sequence[StepLine], settings: Settings, terms: CampaignTer
     whole = terms.seconds or ceil(runs / terms.parallel) * settings.time_limit
     console.print(
         Text(
-            f"{runs} runs, {terms.parallel} at a time: at most {format_duration(whole)}; {caps or 'no budget is set'}"
-            f"{' in total, excluding judging' if caps else ''}; to estimate one run: "
+            f"{format_quantity(runs, 'run')}, {terms.parallel} at a time: at most {format_duration(whole)}; "
+            f"{caps or 'no budget is set'}{' in total, excluding judging' if caps else ''}; to estimate one run: "
             f"scientist run "
             "--idea IDEA --dry-run"
         ),

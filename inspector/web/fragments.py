@@ -42,6 +42,7 @@ from labwright.record.claims.setting_controls import TuningReport
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.nodes import STAGES, StageName, StageSummary
+from labwright.record.table import format_quantity
 
 T = TypeVar("T")
 LIVE_VIEWS: Final = ("overview", "reports", "chart", "tree", "checks", "cost", "events")
@@ -324,7 +325,7 @@ def list_checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[CheckVie
         yield CheckView(
             "Audit",
             not found.findings,
-            f"{found.numbers} numbers compared with {found.against}"
+            f"{format_quantity(found.numbers, 'number')} compared with {found.against}"
             f"{f' ({counts})' if counts else ''}: {'; '.join(found.findings) or 'no findings'}"
             f"{f'; and {found.more} more' if found.more else ''}",
         )
@@ -356,7 +357,7 @@ def list_checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[CheckVie
         yield CheckView(
             "Suspect",
             not suspects,
-            f"{len(suspects)} of {len(state.nodes)} nodes are suspect; their numbers are excluded from the paper"
+            f"{len(suspects)} of {format_quantity(len(state.nodes), 'node')}; their numbers are excluded from the paper"
             if suspects
             else "no suspect nodes",
             suspects[:12],
@@ -367,4 +368,5 @@ def list_checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[CheckVie
     if authors:
         yield CheckView("User code", None, "code written by the user", authors[:12])
     if state.ignored_command_count:
-        yield CheckView("Control", None, f"{state.ignored_command_count} commands in control/ were ignored")
+        ignored = format_quantity(state.ignored_command_count, "command")
+        yield CheckView("Control", None, f"ignored {ignored} in control/")

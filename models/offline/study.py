@@ -154,7 +154,8 @@ def find_study_by_idea(idea: Idea) -> OfflineStudy:
         return study
     raise CatalogueError(
         f"the built-in offline model supports only one study, not the idea {idea.name!r}; it knows only: {study}. "
-        "Configure a model for any other idea, e.g. --model openai:gpt-5-mini or --model ollama:qwen3"
+        "Compare models on your own table with --data NAME=FILE,target=COLUMN, see an example with scientist demo, or "
+        "configure a model for any other idea, e.g. --model openai:gpt-5-mini or --model ollama:qwen3"
     )
 
 

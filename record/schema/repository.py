@@ -164,6 +164,7 @@ PartClassification = Literal[
     "helps",
     "no measurable difference",
     "harmful",
+    "negligible",
     "no effect",
     "not reached",
     "not measured",
@@ -172,7 +173,8 @@ PartClassification = Literal[
     "unknown",
 ]
 """`breaks the program`: nothing of the model is left; `changes what is scored`: the part creates the targets against
-which predictions are scored. Neither measures importance, so neither is ranked."""
+which predictions are scored. Neither measures importance, so neither is ranked. `negligible`: less than another seed
+changes."""
 
 
 def split_folder(argv: Sequence[str]) -> tuple[str, Sequence[str]]:

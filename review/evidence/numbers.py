@@ -96,10 +96,12 @@ def mask_levels(text: str, titles: Sequence[str], values: Iterable[str], factor:
     item, word = f"(?:{join((*names, *values))})", rf"(?:{words})\w*"
     before = re.findall(rf"\b(?!{STOP_WORDS})([^\W\d_]{{3,}})(?=\s+{word})", design.lower())
     described = "|".join(sorted({*before}))
+    is_whole = any(one.lower().startswith("all ") for one in names)  # "all 898" of "all 898 rows"
     between = f"(?:(?:{described}){_GAP}+)?" if described else ""
     first = f"(?:{item}|{join(one.rstrip(' %') for one in values)})"  # 20-40 %
     pattern = re.compile(
-        rf"(?P<before>(?<!\w)(?:at|{word}(?:{_GAP}+of)?)(?:{_GAP}|[(,:])+)?(?P<levels>(?:{first}{_JOINT})*{item})"
+        rf"(?P<before>(?<!\w)(?:at|{'all|' * is_whole}{word}(?:{_GAP}+of)?)(?:{_GAP}|[(,:])+)?"
+        rf"(?P<levels>(?:{first}{_JOINT})*{item})"
         rf"(?P<after>(?:{_GAP}+of(?:{_GAP}+the)?)?{_GAP}+{between}{word})?",
         re.IGNORECASE,
     )

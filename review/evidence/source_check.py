@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from labwright.record.estimands import classify_scale
-from labwright.record.result_macros import ClaimKey, ResultMacroUse
+from labwright.record.result_macros import ClaimKey, ResultMacroUse, to_plain_text
 from labwright.record.schema.paper import PaperDraft
 from labwright.review.evidence import latex_scanner, number_words, numbers
 from labwright.review.evidence.latex_scanner import BLANK, CITE, KEY, ScannedText, scan
@@ -107,7 +107,7 @@ def _find_number_words(
     shares: frozenset[float] | None,
 ) -> Iterator[number_words.NumberWords]:
     """Return the number words in the text; commands, keys and names in the plan separate words."""
-    named = [numbers.compile_phrase(name) for name in names if name.strip()]
+    named = [numbers.compile_phrase(name) for name in sorted(names, key=len, reverse=True) if name.strip()]
     masked = numbers.mask_matches(piece.scanned.plain, named)
     plain = masked.translate(dict.fromkeys(map(ord, (BLANK, KEY, CITE)), " "))
     yield from number_words.find_number_words(plain, counted, ordinary=True)
@@ -174,10 +174,12 @@ def _check_typed_numbers(piece: DraftPart, evidence: Evidence) -> Iterator[Viola
             indicator = numbers.INDICATOR.search(scanned.source[:at]) and scanned.source[at + 1 : at + 2] == "}"
             if indicator or numbers.is_notation_digit(plain, at, script=bool(scanned.script[at])):
                 continue
+        own = [rf"\setup{{{key}}}" for key, value in evidence.setups.items() if to_plain_text(value) == text][:3]
+        keys = " or ".join(own or (r"\result{key}", r"\setup{key}"))
         yield piece.make_violation(
             "number",
             at,
-            rf"the number {text!r} is typed: print it with \result{{key}} or \setup{{key}}, "
+            rf"the number {text!r} is typed: print it with {keys}, "
             "write a count of the design in words, or remove it",
         )
 

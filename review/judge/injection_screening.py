@@ -34,6 +34,8 @@ _SENTENCE_END = re.compile(
     r"|\n(?=\s*(?:[-*+>|\u2022#]|\d{1,2}[.)]|\\item\b))|\Z"
 )
 _LINE_END = re.compile(r"\n+|\Z")
+_NUMBERS_ONLY = re.compile(r"[\d\s.,%¦+\u2212-]*")
+"""Tick labels of a figure and rows of numbers, which address nobody."""
 
 Span = tuple[int, int]
 
@@ -104,6 +106,7 @@ class _ScreenedText:
             (begin, end)
             for begin, end in split_passages(self.text, prose=prose)
             if any(begin < last and end > first for first, last in self.read_spans)
+            and not _NUMBERS_ONLY.fullmatch(self.text, begin, end)
         ]
 
 

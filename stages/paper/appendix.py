@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from labwright.record.ablation_results import AblationOrigin, collect_ablation_results
+from labwright.record.ablation_results import AblationOrigin, add_measured_arms, collect_ablation_results
 from labwright.record.cell_status import CellStatus, build_hours_table, compute_all_cells, compute_cell_totals
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import (
@@ -41,7 +41,14 @@ from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import STAGES, Node
 from labwright.record.schema.paper import LATE_ROLES, AddendumEstimate
 from labwright.record.tuning_results import MAX_EQUAL_RATIO, MIN_TRIALS_FOR_TREND
-from labwright.stages.paper.latex import format_longtable, format_recorded_row, mark_recorded, render_template, shorten
+from labwright.stages.paper.latex import (
+    capitalise,
+    format_longtable,
+    format_recorded_row,
+    mark_recorded,
+    render_template,
+    shorten,
+)
 from labwright.stages.paper.result_tables import build_addendum_tables, render_in_full, render_plan_note
 from labwright.stages.paper.setup_check import GRADE_MEANINGS, list_setup_rows
 from labwright.stages.prompt_inputs import trace_branch
@@ -75,7 +82,7 @@ def render_notice(*, novelty_unchecked: bool, edited: bool = False) -> str:
     by = "a program and edited by a person" if edited else "a program"
     return (
         rf"Written by {by}; what else must be disclosed is in Appendix~\ref{{{DISCLOSURE_LABEL}}}."
-        + " Its novelty is unchecked." * novelty_unchecked
+        + " Whether the study is new is unchecked." * novelty_unchecked
     )
 
 
@@ -110,7 +117,7 @@ def render_appendix(
         render_template(
             "appendix.tex.jinja",
             build_effort_context(state, claims)
-            | _build_comparison_context(state.search.data_plan, shown)
+            | _build_comparison_context(state, shown)
             | {
                 "state": state,
                 "stages": STAGES,
@@ -146,7 +153,7 @@ def render_appendix(
                     if grade in {one.grade for one in claims}
                 },
                 "way": trace_branch(state, best)[-MAX_STEPS:],
-                "disclosures": [_render_sentence(one) for one in list_disclosures(state, claims)],
+                "disclosures": [_render_sentence(capitalise(one)) for one in list_disclosures(state, claims)],
                 "checklist": checklist,
                 "total": state.calls.sum_usage_without(*LATE_ROLES),
             },
@@ -167,8 +174,9 @@ def _list_differences(claims: Sequence[Claim]) -> list[ClaimDifference]:
     return sorted(found, key=lambda one: places[one.dataset])
 
 
-def _build_comparison_context(plan: DataPlan | None, differences: Sequence[ClaimDifference]) -> dict[str, Any]:
+def _build_comparison_context(state: RunState, differences: Sequence[ClaimDifference]) -> dict[str, Any]:
     """Build the values for a table of these comparisons, with the names that readers see."""
+    plan = add_measured_arms(state, state.search.data_plan) if state.search.data_plan is not None else None
     without_interval: dict[str, dict[str, None]] = {}
     for difference in differences:
         if difference.resampled_interval is not None and difference.resampled_interval.reason:

@@ -297,7 +297,8 @@ class _TableTitles:
 
     def format_variant(self, name: str, *, described: bool) -> str:
         change = f": {self._changes[name]}" if described and name in self._changes else ""
-        return _stack_lines(self._name_arm(name).removesuffix(CONTROL_MARK) + change, MAX_VARIANT_CHARS, "[t]", "l")
+        title = self._name_arm(name).removesuffix(CONTROL_MARK) + change
+        return r"\addlinespace[2pt]" + _stack_lines(title, MAX_VARIANT_CHARS, "[t]", "l")
 
     def format_level(self, name: str) -> str:
         return mark_recorded(self.plan.name_level(name))
@@ -358,9 +359,12 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
     for decision in sorted(found, key=lambda one: one.level):
         for part in decision.parts:
             shown.setdefault(_describe_effect(part.effect, plan), (decision.level, part))
-    rows = [tuple(map(Tex, row)) for one in found for row in _build_rows(one, plan, marks, shown)]
+    units, rows = {one.hypothesis.unit for one in found}, list[tuple[str, ...]]()
+    for one in found:
+        (label, *cells), *rest = _build_rows(one, plan, marks, shown, names_unit=len(units) > 1)
+        first = (r"\addlinespace[2pt]" * bool(rows) + label, *cells)
+        rows += [tuple(map(Tex, row)) for row in (first, *rest)]
     main = plan.name_dataset(plan.datasets[0].name)
-    units = "datasets" if all(one.hypothesis.unit == "datasets" for one in found) else "seeds"
     levels = [
         f"{mark}{100 * (1 - level):.3g}%"
         + ", corrected by Holm" * any(one.level == level and level < 0.05 and one.family > 1 for one in found)
@@ -372,7 +376,8 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
     of = f" in {join_names([one.display_name for one in shares])}" * (plan.primary_metric not in shares)
     notes = [
         f"Hypotheses and the effects that decide them, in {plan.primary_metric.display_name} on {main} unless stated "
-        f"otherwise: estimate and interval ({'; '.join(levels)}) over $n$ {units}, direction, and the claim.",
+        f"otherwise: estimate and interval ({'; '.join(levels)}) over $n$ "
+        f"{'datasets' if units == {'datasets'} else 'seeds'}, direction, and the claim.",
         f"Differences{of} are in percentage points." if shares else "",
         "Other effects are fractions."
         if any(find_effect_metric(one, plan) in shares and _find_form(one, plan) == "mean" for one in read)
@@ -434,19 +439,22 @@ def _build_rows(
     plan: DataPlan,
     marks: Mapping[float, str],
     shown: Mapping[str, tuple[float, EffectDecision]],
+    *,
+    names_unit: bool,
 ) -> Iterator[Sequence[str]]:
     """Yield the rows of a hypothesis: its name with its verdict, its effects, its rival if that is not ruled out, and
     the declared alternatives if some do not support it. The name and a single effect share a row. `shown` has the level
     and the decision whose interval is printed for an effect: one interval, if it has the same direction."""
     kind = "" if one.confirmed else ", preview" if one.hypothesis.confirmatory else ", exploratory"
     name = rf"\emph{{{mark_recorded(capitalise(one.hypothesis.name))}}}"
+    also = ", over new test examples too" * (names_unit and one.hypothesis.unit == "seeds and examples")
     few = one.verdict != "open" and one.holds < len(one.hypothesis.alternatives)
     held = f"; {one.holds} of {len(one.hypothesis.alternatives)} alternatives supported" if few else ""
     if len(one.parts) > 1:
         yield rf"\multicolumn{{4}}{{@{{}}l}}{{{name}}}", mark_recorded(f"{one.verdict}{kind}{held}")
     for part in one.parts:
         what = _describe_effect(part.effect, plan)
-        label = f"{name}: {mark_recorded(what)}" if len(one.parts) == 1 else _indent(what)
+        label = f"{name}: {mark_recorded(what + also)}" if len(one.parts) == 1 else _indent(what + also)
         claim = f"{_format_claim(part.effect, plan)}: {part.verdict}{f'{kind}{held}' * (len(one.parts) == 1)}"
         level, equal = shown[what] if shown[what][1].direction == part.direction else (one.level, part)
         numbers = _format_numbers(equal, plan, marks[level])
@@ -507,7 +515,7 @@ def _format_claim(effect: Effect, plan: DataPlan) -> str:
     form = _find_form(effect, plan)
     if form == "mean" or effect.claim == "positive":
         return effect.claim_text
-    unit = "%" if form == "percent" else " points"
+    unit = "%" if form == "percent" else " point" if 100 * effect.limit == 1 else " points"
     return f"{effect.claim_text.removesuffix(f'{effect.limit:g}')}{100 * effect.limit:.6g}{unit}"
 
 

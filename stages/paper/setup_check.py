@@ -156,7 +156,8 @@ def _list_planned_rows(state: RunState, plan: DataPlan) -> Iterator[tuple[str, s
         tuned = "tuned" if arm.name in plan.tuned_arms else f"not tuned{f': {arm.untuned}' if arm.untuned else ''}"
         tuned += f", has the setting of {plan.name_arm(uses)}" * (uses != arm.name)
         words = f"adds `{' '.join(arm.words)}` to the command" * bool(arm.words)
-        described = "; ".join(filter(None, (arm.description.rstrip(". "), words)))
+        description = re.sub(r"`([\w-]+)`", lambda found: plan.name_arm(found[1]), arm.description.rstrip(". "))
+        described = "; ".join(filter(None, (description, words)))
         yield f"Arm {plan.name_arm(arm.name)}", f"{arm.role}, {tuned}{described and f'; {described}'}"
     for one in build_effective_plan(state).space:
         yield f"Range of {to_words(one.name)}", f"{one}; default from: {one.source}"
@@ -180,7 +181,10 @@ def _list_run_rows(
         for what, arms in _group_arms(plan, _count_training(state))
         if what
     )
-    yield "Seeds behind a mean, without the one that the search looked at", _count_seeds(plan, claims)
+    yield (
+        "Seeds behind a mean, without the one that the search looked at",
+        _count_seeds(add_measured_arms(state, plan), claims),
+    )
     yield "Intervals", _describe_intervals(state, plan)
 
 

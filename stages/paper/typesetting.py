@@ -171,15 +171,14 @@ MAX_ABSTRACT_SENTENCES, MAX_ABSTRACT_NUMBERS = 6, 4
 
 def check_abstract(abstract: str, evidence: Evidence) -> tuple[str, ...]:
     """Return complaints about an abstract with too many sentences or numbers; statements added by the
-    program, intervals with their confidence, levels and registered margins do not count."""
+    program, intervals with their confidence and what the set-up has (levels, margins, sizes, rates) do not count."""
     for statement in evidence.statements:
         abstract = abstract.replace(statement, "")
     count = sum(1 for _ in find_sentence_spans(scan(abstract)))
 
     def value(use: ResultMacroUse) -> str:
         found = evidence.find_value(use)
-        declared = use.macro == "setup" and use.key.startswith(("level.", "margin.", "bound."))
-        return "" if found is None or declared or is_interval_form(use.key) else to_plain_text(found)
+        return "" if found is None or use.macro == "setup" or is_interval_form(use.key) else to_plain_text(found)
 
     printed = fill_macros(abstract, value)
     plain = re.sub(r"\\([%&#_$])", r"\1", printed)
@@ -188,8 +187,8 @@ def check_abstract(abstract: str, evidence: Evidence) -> tuple[str, ...]:
     most = max(MAX_ABSTRACT_NUMBERS, sum(len(one.effects) for one in registered if one.confirmatory))
     long = f"the abstract has {count} sentences: use at most {MAX_ABSTRACT_SENTENCES}, the finding first"
     full = (
-        f"the abstract prints {len(found)} numbers ({', '.join(found)}): use at most {most}, intervals not counted; "
-        "tables have the rest"
+        f"the abstract prints {len(found)} numbers ({', '.join(found)}): use at most {most}, those in intervals or of "
+        r"\setup not counted; leave out whole results, which tables have, and no number that says what was asked"
     )
     return (*[long] * (count > MAX_ABSTRACT_SENTENCES), *[full] * (len(found) > most))
 

@@ -57,7 +57,7 @@ regardless of the component's value.
 """
 WHOLE_TRAINING = "the whole training"
 """Name of what the run without optimizer steps removes."""
-NO_OPTIMIZER = "not applicable: no optimizer step was found"
+NO_OPTIMIZER = "the run made no optimizer step that could be skipped"
 """Reason why the run without optimizer steps gives no floor if it removes nothing."""
 MIN_TWIN_ERRORS = 3.0
 """Minimum standard errors between a joint effect and the sum of the single effects."""
@@ -210,6 +210,7 @@ def decide_verdict(one: MeasuredPart, p: float | None, *, is_coarse: bool) -> Pa
     """Return the verdict on a part; `p` is corrected. With fewer than `MIN_REPLICATES` fresh pairs there is none.
 
     No effect: no digit changed at any of the fresh seeds. One seed shows it only if the metric is not coarse.
+    Negligible: the interval is within plus and minus the baseline's standard deviation between seeds.
     """
     if one.gate == "not reached" or one.gate in UNRANKED_GATES:
         return one.gate
@@ -223,9 +224,12 @@ def decide_verdict(one: MeasuredPart, p: float | None, *, is_coarse: bool) -> Pa
     if p > SIGNIFICANCE_LEVEL:
         return "no measurable difference"
     size, unit = (found.mean, one.effect.baseline.mean) if one.effect.log_ratio is None else (one.effect.log_ratio, 1.0)
+    is_critical, noise = reaches_share(size, unit), one.effect.baseline.sd or 0.0
+    if not is_critical and found.low is not None and found.high is not None and max(-found.low, found.high) < noise:
+        return "negligible"
     if size < 0:
         return "harmful"
-    return "critical" if reaches_share(size, unit) else "helps"
+    return "critical" if is_critical else "helps"
 
 
 JSON_FILE, REPORT_FILE, SECTION_FILE, RESULTS_FILE = "ablations.json", "report.md", "section.tex", "results.tex"
@@ -263,7 +267,6 @@ def build_report_files(state: RunState) -> dict[str, str]:
         "baseline": compute_baseline_claim(state),
         "fresh_baseline": compute_fresh_baseline_claim(state),
         "floor": ablation.tried_mutations.get((WHOLE_TRAINING, 0)),
-        "whole_training": WHOLE_TRAINING,
         "texts": format_report_texts(state),
         "limit_reason": state.limit_reason,
     }

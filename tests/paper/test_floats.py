@@ -56,10 +56,14 @@ def test_a_hypothesis_is_a_row_for_each_effect_with_its_verdict() -> None:
         r"\emph{Erasing helps}: random erasing minus no erasing, at 95\% & 2.5 [1.6, 3.4] & 5 & positive & "
         r"at least 3 points: open \\"
     )
-    assert rows[1] == r"\multicolumn{4}{@{}l}{\emph{By hiding the mark}} & refuted \\", "first the verdict"
+    assert rows[1] == r"\addlinespace[2pt]\multicolumn{4}{@{}l}{\emph{By hiding the mark}} & refuted \\", (
+        "first the verdict"
+    )
     assert len(rows) == 5 and rows[2].endswith("above zero: supported \\\\")
     assert rows[3].endswith(r"& open & at least 0.01: refuted \\"), "two answers: direction and claim"
-    assert rows[4].startswith(r"\emph{The gain grows}: ") and rows[4].endswith(r"supported, exploratory \\")
+    assert rows[4].startswith(r"\addlinespace[2pt]\emph{The gain grows}: ") and rows[4].endswith(
+        r"supported, exploratory \\"
+    )
     assert "Rival" not in table.tabular + table.caption, "a rival that is ruled out is in the appendix"
     for name in ("erase-anywhere", "erasing-helps", "a95", "fashion "):
         assert name not in table.tabular + table.caption, "no ids"
@@ -78,6 +82,18 @@ def test_after_several_looks_the_caption_explains_what_an_interval_is(monkeypatc
     for run, explained in ((several, True), (RUN, False)):
         [table] = result_tables.build_hypothesis_tables(run)
         assert table.caption.count("an estimate may lie off its middle") == explained
+
+
+def test_a_row_says_what_its_interval_covers_where_the_rows_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = decide_hypotheses(RUN)[0]
+    seeds, both = (
+        first.model_copy(update={"hypothesis": first.hypothesis.model_copy(update={"unit": unit})})
+        for unit in ("seeds", "seeds and examples")
+    )
+    for found, named in (((seeds, both), 1), ((both, both), 0), ((seeds,), 0)):
+        monkeypatch.setattr(result_tables, "decide_hypotheses", Mock(return_value=found))
+        [table] = result_tables.build_hypothesis_tables(RUN)
+        assert table.tabular.count("over new test examples too") == named
 
 
 def test_the_note_on_the_grade_stands_below_the_first_float_alone(tmp_path: Path) -> None:

@@ -92,5 +92,8 @@ async def test_the_program_writes_the_section_and_page_one_says_so(
     assert all("Related Work" not in one.asked and one.inputs.related_work_by_program for one in asked)
     assert desk.roles().count("outline") == (2 if title == "Related Work" else 1), "it is refused with a reason"
     parts = build_paper_parts(build_paper_context(desk.bench), written)
-    assert parts.notice == render_notice(novelty_unchecked=True) and "novelty is unchecked" in parts.notice
+    assert (
+        parts.notice == render_notice(novelty_unchecked=True)
+        and "Whether the study is new is unchecked" in parts.notice
+    )
     assert parts.appendix.count(r"\label{app:disclosure}") == 1

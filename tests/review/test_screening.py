@@ -76,6 +76,16 @@ async def test_what_the_reader_names_is_replaced_by_a_mark_and_reported_and_the_
     assert found.guarded.unchecked == ()
 
 
+async def test_tick_labels_of_a_figure_are_no_passages() -> None:
+    model = naming("red pen")
+    await screen_case(
+        case(PaperSection("Results", f"{BODY_TEXT}\n\n72 ¦ 74 ¦ 76\n\n\u22122.5\n\n10/10\n\n{BODY_TEXT}")),
+        client(model),
+    )
+    shown = [one.text for one in asked(model)[0].passages]
+    assert "10/10" in shown and not any("72" in one or "2.5" in one for one in shown)
+
+
 async def test_files_beside_the_paper_are_read_with_it_each_under_its_name(tmp_path: Path) -> None:
     (tmp_path / "run.log").write_text(f"step 1\n{ORDER}\nstep 2\n" + "a line of its own kind\n" * 30)
     (tmp_path / "code").mkdir()

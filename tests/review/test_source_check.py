@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labwright.record.result_macros import print_count
 from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import Evidence, check_draft, numbers
@@ -380,6 +381,25 @@ def test_a_part_of_a_named_whole_is_left_to_the_reader_and_the_whole_is_checked(
         "It is right in four of five cases.",
     ):
         assert "word" in kinds(synthetic_paper.add_paragraph(text)), text
+
+
+def test_a_name_that_contains_another_and_all_of_a_level_may_be_written_and_a_size_is_answered_with_its_key() -> None:
+    plan = synthetic_paper.PLAN
+    levels = (plan.levels[0].model_copy(update={"title": "all 898 rows", "value": 898.0}), *plan.levels[1:])
+    told = replace(
+        EVIDENCE,
+        plan=plan.model_copy(update={"levels": levels, "factor": "training rows"}),
+        names=("majority", "majority of three", "all 898 rows"),
+        setups={**EVIDENCE.setups, "data.digits.train": print_count(719)},
+    )
+
+    def find(text: str) -> list[str]:
+        draft = synthetic_paper.DRAFT.model_copy(update={"abstract": text})
+        return [one.fix for one in check_draft(draft, told) if one.where == "abstract"]
+
+    assert find("Both beat the majority of three. The gain is larger with few rows than with all 898.") == []
+    assert r"print it with \setup{data.digits.train}," in find("The network learns from 719 rows.")[0]
+    assert find("Both err on all 899.") and find("It misses 898 of them.")
 
 
 def test_names_of_levels_with_large_numbers_and_rates_of_something_else_leave_small_counts_alone() -> None:

@@ -220,5 +220,7 @@ def test_an_abstract_has_six_sentences_and_four_numbers_at_most() -> None:
     assert check_abstract(f"It is {', '.join([value] * 4)} at 20\\% noise.", EVIDENCE) == ()
     levels = "At 20\\% or 40\\% noise, with \\setup{margin.gain.1} points and \\setup{level.noise20}"
     assert check_abstract(f"{levels}, it is {', '.join([value] * 4)}.", EVIDENCE) == ()
+    asked = r"With \setup{run.seeds} seeds and \setup{data.digits.train} rows"
+    assert check_abstract(f"{asked}, it is {', '.join([value] * 4)}.", EVIDENCE) == (), "what was asked is no result"
     [line] = check_abstract(f"It is {', '.join([value] * 5)}.", EVIDENCE)
     assert "prints 5 numbers" in line and "at most 4" in line

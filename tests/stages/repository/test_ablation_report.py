@@ -166,6 +166,6 @@ def test_the_report_says_what_percentages_relate_to_and_what_was_detectable() ->
         in (files[SECTION_FILE])
     )
     assert "diff/d/score/baseline~without.detectable" in files[RESULTS_FILE]
-    assert f"The run without the whole training gives no floor; {NO_OPTIMIZER}." in report
+    assert f"A run without training, to compare large effects with, was not possible: {NO_OPTIMIZER}." in report
     assert "- anneal (left out by the author): off\n- log (beyond the budget): w\n" in report
     assert "a longer reason ...\n" in report and "not significant" not in report

@@ -76,7 +76,7 @@ def test_a_part_that_helps_has_a_positive_effect_and_a_failed_run_none() -> None
 
 
 def test_rows_have_verdicts_and_are_corrected_for_each_other() -> None:
-    wide, slight = (0.1, 0.11, 0.09, 0.1, 0.105), (0.01, 0.011, 0.009, 0.01, 0.0105)
+    wide, slight = (0.1, 0.11, 0.09, 0.1, 0.105), (0.03, 0.031, 0.029, 0.03, 0.0305)
     harm, noise = (-0.05, -0.048, -0.061, -0.055, -0.052), (0.01, -0.01, 0.004, -0.005, 0.002)
     measured = [
         part("wide", *wide),
@@ -123,6 +123,17 @@ def test_rows_have_verdicts_and_are_corrected_for_each_other() -> None:
     assert rows["same"].flag == "the same at every seed, so it cannot be tested" and rows["same"].detectable is None
     alone = build_results([measured[0], measured[11]], is_coarse=False)
     assert alone[0].p == found[0].p if found[0] is not None else False, "what is not ranked is not corrected for"
+
+
+def test_a_certain_effect_within_the_noise_between_seeds_is_negligible() -> None:
+    small = part("small", 0.01, 0.011, 0.009, 0.01, 0.0105)  # the baseline has a standard deviation of 0.013
+    worse = part("worse", -0.002, -0.0021, -0.0019, -0.002, -0.0022)
+    wide = part("wide", 0.01, 0.013, 0.007, 0.014, 0.006)
+    assert [row.called for row in build_results([small, worse, wide], is_coarse=False)] == [
+        "negligible",
+        "negligible",
+        "helps",
+    ]
 
 
 @pytest.mark.parametrize(
