@@ -188,11 +188,11 @@ class Handlers:
     def table(self, name: str, query: Annotated[TableQuery, Query()]) -> Response:
         run = self.get_run(name)
         with run.lock:
-            table = build_table(run, query)
+            table, metric = build_table(run, query), run.build_tree().metric
         if query.csv:
             headers = {"content-disposition": 'attachment; filename="nodes.csv"'}
             return Response(table.to_csv(), media_type="text/csv; charset=utf-8", headers=headers)
-        return self.pages.render_view("table", run, table=table, most=MAX_ROWS)
+        return self.pages.render_view("table", run, table=table, metric=metric, most=MAX_ROWS)
 
     def cells(self, name: str, first: int = 0) -> Response:
         run = self.get_run(name)
