@@ -386,7 +386,7 @@ def measure_views(browser: Browser, viewer: Viewer, run: str) -> dict[str, dict[
     token = viewer.address.partition("?")[2]
     return {
         view or "overview": measure_paint(browser, f"{viewer.host}/runs/{run}{'/' * bool(view)}{view}?{token}")
-        for view in ("", "reports", "chart", "cost")
+        for view in ("", "reports", "chart", "table", "cells", "cost")
     }
 
 

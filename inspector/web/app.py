@@ -10,9 +10,10 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
@@ -20,9 +21,11 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response, S
 from labwright.inspector.diagnosis import list_next_steps, list_waiting
 from labwright.inspector.run_files import MAX_FILE_BYTES, PathRefusedError, open_within, read_blocks
 from labwright.inspector.status import RemainingEstimate
+from labwright.inspector.web.cell_grid import OUTCOME_SIGNS, build_grid
 from labwright.inspector.web.charts import build_run_chart
 from labwright.inspector.web.fragments import LIVE_VIEWS, Fragment, RunFragments, encode_update, group_by_parent
 from labwright.inspector.web.node_panel import build_panel, list_calls, open_call
+from labwright.inspector.web.node_table import MAX_ROWS, TableQuery, build_table
 from labwright.inspector.web.page_renderer import (
     NODE_VERBS,
     WEB_FOLDER,
@@ -74,6 +77,8 @@ def make_app(place: Path, *, read_only: bool = False, estimate: EstimateRemainin
         f"{run}/files/{{path:path}}": handlers.file,
         f"{run}/now": handlers.now,
         f"{run}/chart": handlers.chart,
+        f"{run}/table": handlers.table,
+        f"{run}/cells": handlers.cells,
         f"{run}/trace": papers.trace,
         f"{run}/paper": papers.paper,
         f"{run}/figures/{{figure}}": papers.figure,
@@ -179,6 +184,21 @@ class Handlers:
         with run.lock:
             shown = build_run_chart(run)
         return self.pages.render_view("chart", run, part=part, live="chart", chart=shown)
+
+    def table(self, name: str, query: Annotated[TableQuery, Query()]) -> Response:
+        run = self.get_run(name)
+        with run.lock:
+            table, metric = build_table(run, query), run.build_tree().metric
+        if query.csv:
+            headers = {"content-disposition": 'attachment; filename="nodes.csv"'}
+            return Response(table.to_csv(), media_type="text/csv; charset=utf-8", headers=headers)
+        return self.pages.render_view("table", run, table=table, metric=metric, most=MAX_ROWS)
+
+    def cells(self, name: str, first: int = 0) -> Response:
+        run = self.get_run(name)
+        with run.lock:
+            grid = build_grid(run, first)
+        return self.pages.render_view("cells", run, grid=grid, signs=OUTCOME_SIGNS)
 
     def calls(self, name: str, role: str = "", first: int = 0) -> Response:
         run = self.get_run(name)

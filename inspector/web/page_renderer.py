@@ -36,7 +36,7 @@ from labwright.record.events.run_events import CommandReceived
 from labwright.record.schema.nodes import KIND_NAMES, STAGES
 
 WEB_FOLDER = Path(__file__).parent
-TABS: Final = tuple("overview reports chart tree paper checks cost calls events".split())
+TABS: Final = tuple("overview reports chart tree table cells paper checks cost calls events".split())
 """The views of a run; the overview is at the run's own address."""
 STUDY_TABS: Final = ("chart", "paper")
 """Views that ablations and questions do not have."""

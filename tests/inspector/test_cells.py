@@ -14,6 +14,7 @@ from labwright.inspector.logs import describe_small_step
 from labwright.inspector.render import format_status, format_tree
 from labwright.inspector.status import RunStatus, read_status
 from labwright.inspector.tree import build_tree
+from labwright.inspector.web.cell_grid import build_grid
 from labwright.inspector.web.fragments import RunFragments
 from labwright.inspector.web.node_panel import build_panel
 from labwright.inspector.web.page_renderer import PageRenderer
@@ -21,6 +22,7 @@ from labwright.inspector.web.run_cache import CachedRun
 from labwright.record.events.run_events import RunResumed
 from labwright.record.events.search_events import AttemptExecuted, CellExecuted, CellsRequired, NodeStepEntered
 from labwright.record.run_folder import RunFolder
+from labwright.record.schema.data_plan import parse_arm
 from labwright.record.schema.nodes import Cell
 from tests.inspector.cell_run import make_cell_run
 from tests.inspector.sample_run import BEGAN, make_ended, make_sample
@@ -134,3 +136,13 @@ def test_a_killed_process_leaves_its_nodes_cells_as_they_are() -> None:
     [row] = [row for row in build_tree(story.state).stages[0].nodes if row.id == "n0003"]
     assert row.cells is not None and (row.cells.done_count, row.cells.waiting) == (2, 2)
     assert RunFolder(Path("run")).get_cell_path("a-0") == Path("run/cells/a-0")
+
+
+def test_the_grid_has_datasets_arms_and_levels_in_the_order_of_the_plan(tmp_path: Path) -> None:
+    run = CachedRun(record_story(tmp_path / "celled", make_cell_run()), "celled")
+    run.refresh()
+    plan = run.state.search.data_plan
+    assert plan is not None
+    found = [parse_arm(condition) for _, condition in build_grid(run, 0).columns]
+    arms = [arm.name for arm in plan.arms if arm.name in found]
+    assert arms and list(dict.fromkeys(found))[: len(arms)] == arms

@@ -1,7 +1,8 @@
-"""What the views are made of: axes for any numbers, charts, panels, headlines."""
+"""What the views are made of: axes for any numbers, charts, panels, headlines, a table that is safe to open."""
 
 from __future__ import annotations
 
+import csv
 import math
 from pathlib import Path
 
@@ -21,7 +22,9 @@ from labwright.inspector.web.charts import (
     drop_outliers,
 )
 from labwright.inspector.web.node_panel import build_panel
+from labwright.inspector.web.node_table import TableQuery, build_table
 from labwright.inspector.web.run_cache import CachedRun
+from labwright.record.events.search_events import NodeProposed
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.hypotheses import Effect, EffectDecision
 from tests.inspector.sample_run import EventStory, make_ended, make_sample
@@ -73,6 +76,43 @@ def test_commands_on_the_page_work_where_it_was_started(tmp_path: Path, monkeypa
     assert run.read_status().next.endswith("continue with: scientist resume runs/calm")
     monkeypatch.chdir(tmp_path / "runs" / "calm")
     assert run.read_status().run == "calm", "no folder above this one is shown"
+
+
+def test_no_cell_of_the_csv_is_a_formula_and_every_error_is_found(tmp_path: Path) -> None:
+    story = EventStory()
+    story.add_start()
+    story.finish_buggy(story.add_node("preliminary", "draft", varies="=HYPERLINK(1)"))
+    story.finish_good(story.add_node("preliminary", "draft", varies="@x"), -0.5)
+    story.events = [
+        (event.model_copy(update={"title": event.varies}) if isinstance(event, NodeProposed) else event, at)
+        for event, at in story.events
+    ]
+    run = CachedRun(record_story(tmp_path / "calm", story), "calm")
+    run.refresh()
+    table = build_table(run, TableQuery(sort="metric", down=True))
+    rows = list(csv.DictReader(table.to_csv().splitlines()))
+    assert [row["node"] for row in rows] == ["n0002", "n0001"], "what has no value comes last either way"
+    assert rows[1]["title"] == "'=HYPERLINK(1)" and rows[0]["title"] == "'@x"
+    assert float(rows[0]["log loss"]) == -0.5 and rows[1]["log loss"] == ""
+    for words, found in (("SHAPE", 1), ("@x preliminary", 1), ("shape @x", 0), ("", 2)):
+        assert len(build_table(run, TableQuery(q=words)).rows) == found, words
+    assert build_table(run, TableQuery(sort="no such")).query.sort == "node"
+
+
+def test_the_table_is_in_order_of_decisions_and_stages_and_filtered_by_both(tmp_path: Path) -> None:
+    run = CachedRun(record_story(tmp_path / "calm", make_ended()), "calm")
+    run.refresh()
+    for query, found in (
+        (TableQuery(), "123456"),
+        (TableQuery(down=True), "654321"),
+        (TableQuery(sort="stage"), "134256"),
+        (TableQuery(sort="metric"), "534216"),
+        (TableQuery(stage="tuning"), "56"),
+        (TableQuery(stage="preliminary", status="buggy"), "1"),
+        (TableQuery(status="no such"), ""),
+    ):
+        assert "".join(row.id[-1] for row in build_table(run, query).rows) == found, query
+    assert build_table(run, TableQuery(q="nothing")).choices["stage"] == ("preliminary", "tuning")
 
 
 def test_a_nodes_measurements_say_which_is_best_and_what_they_are_less(tmp_path: Path) -> None:

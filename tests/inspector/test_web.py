@@ -21,9 +21,9 @@ from labwright.inspector.web.server import bind_socket
 from labwright.record.errors import UsageError
 from labwright.record.event_log import EventLog, EventLogTail
 from labwright.record.events.run_events import RunBranched
-from labwright.record.events.search_events import AttemptExecuted, NodeJudged
+from labwright.record.events.search_events import AttemptExecuted, CellsRequired, NodeJudged
 from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.nodes import Attempt, NodeVerdict, SoundnessCheck
+from labwright.record.schema.nodes import Attempt, Cell, NodeVerdict, SoundnessCheck
 from tests.inspector.sample_run import EventStory, make_ended, make_sample
 from tests.inspector.web_server import HOSTILE_CALL, ParsedPage, append_events, get_raw, record_story, running_server
 
@@ -114,6 +114,32 @@ def test_hostile_text_appears_as_text(web: httpx.Client) -> None:
     node = web.get("/runs/hostile/nodes/n0001").text
     assert node.count("&lt;script&gt;alert(2)&lt;/script&gt;red") > 5 and "{{ 7*7 }}" in node
     assert "b" not in ParsedPage(re.findall(r"<figcaption>.*?</b>", node)[0].replace("<b>", "", 1)).tags
+
+
+def test_a_thousand_nodes_are_one_table_and_pages_of_a_hundred(tmp_path: Path) -> None:
+    story = EventStory()
+    story.add_start()
+    for k in range(1000):
+        node = story.add_node("preliminary", "draft")
+        cell = Cell(dataset="digits", arm="plain", seed=k)
+        story.add(CellsRequired(node=node, cells=(cell,), keys=(str(k),)))
+        story.add(NodeJudged(node=node, status="pruned" if k % 10 else "good"))
+    record_story(tmp_path / "long", story)
+    with running_server(tmp_path) as web:
+        table = web.get("/runs/long/table?sort=node&down=1").text
+        assert re.findall(r'<tr data-node="(n\d+)"', table) == [f"n{k:04}" for k in range(1000, 0, -1)]
+        assert "100 of 1000 nodes" in web.get("/runs/long/table?status=good&q=LOSS").text
+        answer = web.get("/runs/long/table?status=good&csv=1")
+        assert len(answer.text.splitlines()) == 101 and "nodes.csv" in answer.headers["content-disposition"]
+        for first, (begin, end) in {
+            "0": ("n1000", "n0901"),
+            "950": ("n0100", "n0001"),
+            "9999": ("n0100", "n0001"),
+        }.items():
+            text = web.get(f"/runs/long/cells?first={first}").text
+            nodes = re.findall(r'<tr data-node="(n\d+)"', text)
+            assert (nodes[0], nodes[-1], len(nodes)) == (begin, end, 100)
+            assert len(re.findall(r"/cells\?first=\d+", text)) == 10
 
 
 def test_what_is_not_there_is_told(web: httpx.Client) -> None:

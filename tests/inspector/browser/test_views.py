@@ -1,7 +1,8 @@
-"""The views beside the tree, in a real browser: chart, cells, head."""
+"""The views beside the tree, in a real browser: chart, table, cells, head."""
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Generator
 from contextlib import closing
@@ -16,7 +17,7 @@ from labwright.record.lock import acquire_lock
 from labwright.record.schema.nodes import Attempt
 from tests.inspector.browser.chromium import Viewer, running_viewer
 from tests.inspector.browser.conftest import TIMEOUT_MILLISECONDS, Look
-from tests.inspector.browser.test_page import EVIL, OVERFLOWS
+from tests.inspector.browser.test_page import EVIL, OVERFLOWS, SEEN
 from tests.inspector.cell_run import make_cell_run
 from tests.inspector.sample_run import EventStory, make_ended, make_sample
 from tests.inspector.tuning_run import make_tuning_run
@@ -98,6 +99,34 @@ def test_the_chart_opens_a_node(viewer: Viewer, open_page: Look) -> None:
     page.wait_for_selector("#panel [data-panel=n0003]")
 
 
+def test_the_table_is_searched_sorted_filtered_and_saved(viewer: Viewer, open_page: Look, tmp_path: Path) -> None:
+    page = open_page(_at(viewer, "/runs/whole/table"))
+    assert page.locator("tr[data-node]").count() == 6
+    page.keyboard.press("/")
+    page.keyboard.type("shapes differ")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => document.querySelectorAll('tr[data-node]').length === 1")
+    page.locator("input[type=search]").fill("")
+    page.locator("button", has_text="Apply").click()
+    page.wait_for_function("() => document.querySelectorAll('tr[data-node]').length === 6")
+    page.locator("th a", has_text="log loss").click()
+    page.wait_for_selector("th[aria-sort=ascending] >> text=log loss")
+    assert page.locator("tr[data-node] a.tonode").first.inner_text() == "n0005"
+    page.locator("th a", has_text="log loss").click()
+    page.wait_for_selector("th[aria-sort=descending] >> text=log loss")
+    page.locator("select[name=stage]").select_option("preliminary")
+    page.locator("button", has_text="Apply").click()
+    page.wait_for_function("() => document.querySelectorAll('tr[data-node]').length === 4")
+    assert page.locator("th[aria-sort=descending]").count() == 1, "the order stays"
+    with page.expect_download() as saved:
+        page.locator("a", has_text="CSV").click()
+    saved.value.save_as(tmp_path / "nodes.csv")
+    rows = list(csv.DictReader((tmp_path / "nodes.csv").read_text().splitlines()))
+    assert [row["node"] for row in rows] == ["n0002", "n0004", "n0003", "n0001"] and rows[0]["log loss"] == "0.4"
+    page.locator("tr[data-node=n0003] a.tonode").click()
+    page.wait_for_selector("#panel [data-panel=n0003]")
+
+
 def test_a_curve_says_its_value_under_the_pointer(viewer: Viewer, open_page: Look) -> None:
     page = open_page(_at(viewer, "/runs/whole/nodes/n0005"))
     assert page.locator("svg.plot polyline").count() == 2
@@ -164,7 +193,7 @@ def test_a_damaged_run_says_so_on_its_page(viewer: Viewer, open_page: Look) -> N
     assert page.locator("#verdicts, #best").count() == 0, "nothing empty is shown in its place"
     page.goto(f"{viewer.host}/")
     assert page.locator("#run-damaged .pill").inner_text() == "damaged"
-    for view in ("chart", "cells"):
+    for view in ("chart", "table", "cells"):
         page.goto(f"{viewer.host}/runs/damaged/{view}")
         assert page.locator(".empty").count() == 1, view
 
@@ -172,14 +201,20 @@ def test_a_damaged_run_says_so_on_its_page(viewer: Viewer, open_page: Look) -> N
 @pytest.mark.parametrize("run", ["whole", "one", "hostile", "begun", "celled"])
 def test_every_view_is_safe_and_scrolls_down_only_on_a_phone(viewer: Viewer, open_page: Look, run: str) -> None:
     page = open_page(_at(viewer, "/"), viewport=PHONE, has_touch=True)
-    for view in ("", "/reports", "/tree", "/chart", "/cells", "/cost", "/events"):
+    for view in ("", "/reports", "/tree", "/chart", "/table", "/cells", "/cost", "/events"):
         page.goto(f"{viewer.host}/runs/{run}{view}")
         assert page.evaluate(OVERFLOWS) <= 0, view
         assert page.evaluate("() => [window.owned, document.querySelector('img[src=x], svg[onload]')]") == [None, None]
+    if run == "hostile":
+        page.goto(f"{viewer.host}/runs/hostile/table")
+        assert SEEN[:60] in page.locator("td.what").first.inner_text()
+        assert page.locator(".scroll[data-wide]").count() == 1, "it says that it scrolls"
 
 
 def test_views_are_there_without_scripts(viewer: Viewer, open_page: Look) -> None:
-    page = open_page(_at(viewer, "/runs/whole/nodes/n0005"), java_script_enabled=False)
+    page = open_page(_at(viewer, "/runs/whole/table?q=shapes&sort=metric&down=1"), java_script_enabled=False)
+    assert page.locator("tr[data-node]").count() == 1
+    page.goto(f"{viewer.host}/runs/whole/nodes/n0005")
     assert page.locator("pre.diff .add").count() == 1
     page.goto(f"{viewer.host}/runs/whole")
     page.locator(".tabs a", has_text="Chart").click()
