@@ -268,7 +268,7 @@ async def _judge_paper(args: Judge, path: Path, rubric: Rubric, judges: Sequence
     settings, read = compose_settings(flags=args.flags).models, await read_paper(path)
     if _is_offline(settings, judges):
         named = "models.name" in args.flags
-        why = "the offline model can only judge papers of its own runs" if named else "no model is configured"
+        why = "the offline model cannot read papers" if named else "no model is configured"
         raise UsageError(f"{why}: {CONFIGURE_MODEL_HINT}; without one: scientist audit {path}")
     facts = await collect_audit_facts(path, results=args.results) if args.view == "all" else None
     paper = await guard_paper(read)

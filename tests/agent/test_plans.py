@@ -48,13 +48,13 @@ def test_what_a_dry_run_writes_another_takes_without_a_planner(place: Path, caps
     command = ["run", "--idea", str(IDEA), "--dry-run", "--config", str(ROOT / "examples" / "demo.yaml")]
     assert main([*command, "--out", "plan.yaml"]) == 0
     said = capsys.readouterr()
-    assert "run it with --plan plan.yaml" in said.err and "decides     calmer-under-noise" in said.out
+    assert "run it with --plan plan.yaml" in said.err and "id: calmer-under-noise" in said.out
     changed = yaml.safe_load(Path("plan.yaml").read_text())
     changed["hypotheses"][0]["effects"][0]["smallest"] = 0.123
     Path("mine.yaml").write_text(yaml.safe_dump(changed))
     assert main([*command, "--plan", "mine.yaml"]) == 0
     said = capsys.readouterr()
-    assert "at least 0.123" in said.out and "this dry run made 1 model call" in said.out, "of the reviewer"
+    assert "smallest: 0.123" in said.out and "this dry run made 1 model call" in said.out, "of the reviewer"
     assert main([*command, "--out", "plan.yaml"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 

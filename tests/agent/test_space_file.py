@@ -132,7 +132,8 @@ def test_the_command_line_takes_it_at_once_and_into_a_given_plan(
     Path("space.yaml").write_text("lr: {low: 0.001, high: 0.1, log: true}")
     asked = ["run", "--idea", "idea.json", "--plan", "plan.yaml", "--space", "space.yaml", "--dry-run"]
     assert main([*asked, "--code", "fit", *KNOWN]) == 0
-    assert "lr 0.01 (0.001 to 0.1, log)" in capsys.readouterr().out
+    space = "- name: lr\n  kind: log\n  low: 0.001\n  high: 0.1\n  default: 0.01\n"
+    assert space in capsys.readouterr().out
     assert main(asked) == 2
     assert "--space requires --code" in capsys.readouterr().err
     Path("space.yaml").write_text("noise: {word: '--noise {value}', low: 0, high: 1, default: 0}")

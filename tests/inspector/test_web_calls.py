@@ -82,11 +82,7 @@ def test_what_came_out_of_a_cache_is_told_with_its_price(tmp_path: Path) -> None
         and "12.0k tokens in (8.1k cached, $0.02)" in line
         and "without the parameters temperature" in line
     )
-    told_in_paper = next(
-        one
-        for one in json.loads(format_disclosure(story.state, isolation="", text_round=0))["cost"]
-        if one["role"] == "summary"
-    )
+    told_in_paper = json.loads(format_disclosure(story.state, isolation="", text_round=0))["cost"]["summary"]
     assert told_in_paper["cached_tokens"] == 8100 and told_in_paper["cached_usd"] == 0.02
     record_story(tmp_path / "calm", story)
     with running_server(tmp_path) as web:

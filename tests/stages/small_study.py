@@ -223,7 +223,7 @@ def _answer_code(inputs: CodeInputs) -> Program:
         drawn = plots_code(label="")
     elif inputs.kind == "debug":
         assert inputs.parent is not None and inputs.parent.failure is not None
-        assert inputs.parent.failure.kind == "shape", inputs.parent.failure
+        assert inputs.parent.failure.kind == "other", inputs.parent.failure
         varies = "what was wrong"
     elif inputs.kind == "improve":
         shrinkage = (0.1, 0.3, 0.05)[inputs.ordinal % 3]

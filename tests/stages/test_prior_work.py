@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -43,6 +44,7 @@ from labwright.search.design_forecast import CellTimes
 from labwright.search.settings import SearchSettings
 from labwright.stages.data_planning import TOO_LARGE, add_metric_formulas, fit_design, prepare
 from labwright.stages.paper.appendix import list_disclosures, render_incidents
+from labwright.stages.paper.disclosure import format_disclosure
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
 from labwright.stages.user_documents import copy_documents
@@ -378,7 +380,11 @@ def test_the_paper_tells_of_findings_and_papers(tmp_path: Path) -> None:
     told = " ".join(render_incidents(state).replace("\\rec{", "").replace("}", "").split())
     assert "scope (should), at datasets: One dataset. The plan was changed: Said." in told
     assert "The plan stays: It is the same. Open: It is no answer." in told
-    assert "Shrinkage of old" in told and "dataset: Wine data;" in told and "old.pdf, 2 entries dropped" in told
+    disclosed = json.loads(format_disclosure(state, isolation="", text_round=0))["prior_work"]["papers"]
+    assert [(one["title"], one["file"].rpartition("_")[2], one["dropped"]) for one in disclosed] == [
+        ("Shrinkage of lat", "late.pdf", 2),
+        ("Shrinkage of old", "old.pdf", 2),
+    ]
     assert any("faults in the plan that remain open" in line for line in list_disclosures(state, ()))
     status = build_status("runs/r", state, (), None, now=0.0)
     assert status.prior_work == "Shrinkage of lat (2 entries); Shrinkage of old (2 entries)"
