@@ -13,8 +13,6 @@ that were requested again are counted. Exits 1 if anything differs.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import signal
 import subprocess
@@ -26,6 +24,7 @@ from random import Random
 from typing import Any
 
 from benchmarks.cell_kills import IN_TUNING, cells_are_intact, measure_kills
+from benchmarks.report import make_parser, print_report
 from labwright.record.claims.estimates import compute_paper_claims
 from labwright.record.event_log import RecordError, read_events, read_state
 from labwright.record.events import Event
@@ -204,8 +203,7 @@ def small_is_intact(found: dict[str, Any]) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path)
+    parser = make_parser(__doc__)
     parser.add_argument("--small", action="store_true", help="only the small study")
     parser.add_argument("--runs", type=Path, default=Path(tempfile.mkdtemp(prefix="durability-")))
     parser.add_argument("--cells", action="store_true", help="only the study of cells")
@@ -214,13 +212,16 @@ def main() -> int:
     given = parser.parse_args()
     if given.cells:
         celled = measure_kills(given.runs / "cells", seed=given.seed)
-        return print_report(celled, given.out, cells_are_intact(celled))
+        print_report(celled, given.out)
+        return 0 if cells_are_intact(celled) else 1
     if given.tuning:
         tuned = measure_kills(given.runs / "tuning", kills=IN_TUNING, seed=given.seed, tuning=True)
-        return print_report(tuned, given.out, cells_are_intact(tuned))
+        print_report(tuned, given.out)
+        return 0 if cells_are_intact(tuned) else 1
     small = measure_small_killed(given.runs / "small")
     if given.small:
-        return print_report(small, given.out, small_is_intact(small))
+        print_report(small, given.out)
+        return 0 if small_is_intact(small) else 1
     celled = measure_kills(given.runs / "cells", seed=given.seed)
     tuned = measure_kills(given.runs / "tuning", kills=IN_TUNING, seed=given.seed, tuning=True)
     first, seconds = run_demo(given.runs, "first")
@@ -250,24 +251,9 @@ def main() -> int:
         ],
     }
     passed = all(value for key, value in report.items() if key.startswith(("same", "other")))
-    return print_report(
-        report,
-        given.out,
-        passed
-        and small_is_intact(small)
-        and cells_are_intact(celled)
-        and cells_are_intact(tuned)
-        and not any(twice_done.values()),
-    )
-
-
-def print_report(report: dict[str, Any], out: Path | None, passed: bool) -> int:
-    """Print and write a report; return the exit code."""
-    text = json.dumps(report, indent=1)
-    print(text)
-    if out:
-        out.write_text(text + "\n")
-    return 0 if passed else 1
+    print_report(report, given.out)
+    intact = small_is_intact(small) and cells_are_intact(celled) and cells_are_intact(tuned)
+    return 0 if passed and intact and not any(twice_done.values()) else 1
 
 
 if __name__ == "__main__":

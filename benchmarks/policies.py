@@ -19,7 +19,6 @@ first runs at the boundary of the five that help most, where not all parts can h
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -35,6 +34,7 @@ from random import Random
 from statistics import fmean, pstdev, stdev
 from typing import Any
 
+from benchmarks.report import make_parser, print_report
 from labwright.evals.ablatecell import boundary_policy, published_policy
 from labwright.evals.ablatecell.golden import compute_recovery
 from labwright.record.schema import FrozenModel
@@ -348,9 +348,8 @@ def _run_part(repository: Path, truth: Mapping[str, Any], how: Mapping[str, Any]
 
 
 def main(words: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = make_parser(__doc__)
     parser.add_argument("files", nargs="+", type=Path, help="tables, `measure REPOSITORY TRUTH`, or `border`")
-    parser.add_argument("--out", type=Path)
     parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--budgets", type=int, nargs="+", default=BUDGETS)
     parser.add_argument("--agreement", type=float, default=0.0, help="correlation of priors with importances, 0 to 1")
@@ -359,24 +358,19 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--python", default=sys.executable, help="interpreter for a repository")
     given = parser.parse_args(words)
     if str(given.files[0]) == "measure":
-        text = measure_repository(
-            given.files[1], json.loads(given.files[2].read_text()), given.seeds, given.python
-        ).model_dump_json(indent=1)
+        truth = json.loads(given.files[2].read_text())
+        found = measure_repository(given.files[1], truth, given.seeds, given.python).model_dump(mode="json")
     elif str(given.files[0]) == "border":
         found = compare_border(sizes=(8, 15, 25), noises=(0.3, 1.0), shares=(0.35, 0.5, 0.7, 1.0), draws=given.draws)
-        text = json.dumps(found, indent=1)
     else:
         tables = [StoredRuns.model_validate_json(file.read_text()) for file in given.files]
         terms = ComparisonTerms(given.draws, given.agreement, not given.unpaired)
-        text = json.dumps(
-            {
-                **asdict(terms),
-                "tables": [one.name for one in tables],
-                "acc_at_5": compare_policies(tables, given.budgets, terms),
-            },
-            indent=1,
-        )
-    given.out.write_text(text + "\n") if given.out else print(text)
+        found = {
+            **asdict(terms),
+            "tables": [one.name for one in tables],
+            "acc_at_5": compare_policies(tables, given.budgets, terms),
+        }
+    print_report(found, given.out)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ Exits 1 if the program confirms a false claim in more portfolios than chance exp
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -37,6 +36,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.portfolio_program import STUDIES
+from benchmarks.report import make_parser, print_report
 from benchmarks.study_world import Array
 from labwright.agent.campaign import CampaignRunner, CampaignRuns, create_campaign, read_campaign_ideas
 from labwright.agent.cli.campaign import KEPT_SHARE, build_report, write_portfolio
@@ -223,8 +223,7 @@ def measure_campaign(folder: Path, *, seconds: float | None, keep: int | None) -
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.portfolios")
-    parser.add_argument("--out", type=Path)
+    parser = make_parser(__doc__)
     parser.add_argument("--portfolios", type=int, default=PORTFOLIOS)
     parser.add_argument("--campaign", action="store_true")
     args = parser.parse_args()
@@ -241,10 +240,7 @@ def main() -> int:
                 "all, same limit": measure_campaign(Path(folder) / "same", seconds=240.0, keep=None),
                 "all, no limit": measure_campaign(Path(folder) / "all", seconds=None, keep=None),
             }
-    text = json.dumps(found, indent=1)
-    if args.out is not None:
-        args.out.write_text(text + "\n")
-    print(text)
+    print_report(found, args.out)
     false, allowed = policies["portfolio"]["portfolios with a false confirmation"], SIGNIFICANCE_LEVEL / 2
     return int(false > args.portfolios * allowed + 2 * sqrt(args.portfolios * allowed * (1 - allowed)))
 
