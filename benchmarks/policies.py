@@ -34,9 +34,8 @@ from random import Random
 from statistics import fmean, pstdev, stdev
 from typing import Any
 
+from benchmarks.ablation_policies import RunningArm, compute_recovery, compute_ucb_index, pick_arm, run_algorithm_one
 from benchmarks.report import make_parser, print_report
-from labwright.evals.ablatecell import boundary_policy, published_policy
-from labwright.evals.ablatecell.golden import compute_recovery
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.repository import MetricDirection
 from labwright.sandbox.repository.metric import parse_metric, read_metric
@@ -108,10 +107,8 @@ class PolicyWorld:
         self.seen[part].append(self.table.compute_effect(part, seed, other))
         return self.seen[part][-1]
 
-    def list_arms(self) -> list[boundary_policy.RunningArm]:
-        return [
-            boundary_policy.RunningArm(name, self.priors[name], tuple(values)) for name, values in self.seen.items()
-        ]
+    def list_arms(self) -> list[RunningArm]:
+        return [RunningArm(name, self.priors[name], tuple(values)) for name, values in self.seen.items()]
 
     def estimate_sigma(self) -> float:
         """Estimate the sigma of one effect; without repeats, effects are assumed to be exact."""
@@ -125,7 +122,7 @@ Policy = Callable[[PolicyWorld], None]
 
 def play_literal(world: PolicyWorld) -> None:
     """Algorithm 1 as printed: rounds of five candidates of one arm."""
-    published_policy.run_algorithm_one(
+    run_algorithm_one(
         world.priors,
         lambda arm: _effect_size(world.run_part(arm)),
         rounds=max(1, (world.runs_left - TOP_K) // TOP_K),
@@ -161,7 +158,7 @@ def play_ucb(world: PolicyWorld) -> None:
 
 
 def _ucb_index(values: Sequence[float], total: int) -> float:
-    return published_policy.compute_ucb_index(fmean(map(abs, values)), len(values), total, 2.0)
+    return compute_ucb_index(fmean(map(abs, values)), len(values), total, 2.0)
 
 
 def play_boundary(world: PolicyWorld) -> None:
@@ -169,7 +166,7 @@ def play_boundary(world: PolicyWorld) -> None:
     while True:
         seen, sigma = world.list_arms(), world.estimate_sigma()
         bad = set(ablation_bandit.find_harmful(seen, sigma))
-        chosen = boundary_policy.pick_arm([one for one in seen if one.name not in bad], sigma=sigma, k=TOP_K).next
+        chosen = pick_arm([one for one in seen if one.name not in bad], sigma=sigma, k=TOP_K).next
         if chosen is None or world.run_part(chosen) is None:
             return
 
@@ -305,10 +302,10 @@ class InventedParts:
 
     def _run_border(self, most: int) -> None:
         while self.spent + 2 <= most:
-            arms = [boundary_policy.RunningArm(f"{part:03}", 0.5, tuple(one)) for part, one in self.seen.items()]
+            arms = [RunningArm(f"{part:03}", 0.5, tuple(one)) for part, one in self.seen.items()]
             sigma = ablation_bandit.compute_pooled_sigma(self.seen.values(), self.baseline).sigma
             harmful = set(ablation_bandit.find_harmful(arms, sigma))
-            pick = boundary_policy.pick_arm([one for one in arms if one.name not in harmful], sigma=sigma, k=TOP_K)
+            pick = pick_arm([one for one in arms if one.name not in harmful], sigma=sigma, k=TOP_K)
             if pick.next is None or pick.separated:
                 return
             self._run_part(int(pick.next))

@@ -1,17 +1,14 @@
-"""`python -m labwright.evals.ablationbench.golden FILE`: check worked cases of AblationBench.
+"""Worked cases of AblationBench: what this program computes for each kind.
 
-Prints `N of M agree` and the disagreements; exits 1 if there are any. The expected value is the public code's, or
+The expected value is the public code's, or
 the corrected one if a case says that the public code is wrong. Floats must agree to 1e-5; for plans, the number of
 faults is compared, for rows, what they match.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import Any, cast
 
@@ -180,23 +177,3 @@ COMPUTE: dict[str, Callable[[Case], CaseResult]] = {
     "overall": _compute_overall,
 }
 """Function that computes each kind of case."""
-
-
-def main(file: str) -> int:
-    """Return 0 if all cases agree, otherwise 1."""
-    try:
-        cases = json.loads(Path(file).read_text(encoding="utf-8"))["cases"]
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        print(f"{file} is not a file of cases ({type(error).__name__}: {error}): give a golden.json")
-        return 1
-    wrong = find_disagreements(cases)
-    print(f"{len(cases) - len(wrong)} of {len(cases)} agree")
-    for line in wrong:
-        print(line)
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        raise SystemExit("usage: python -m labwright.evals.ablationbench.golden FILE")
-    raise SystemExit(main(sys.argv[1]))

@@ -1,15 +1,9 @@
-"""`python -m labwright.evals.expbench.golden FILE`: check worked cases of scoring against this implementation.
-
-Prints `N of M agree` and the disagreements; exits 1 if there are any.
-"""
+"""Worked cases of scoring in EXP-Bench: what this program computes for each."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 from labwright.evals.expbench import scores
@@ -178,17 +172,3 @@ def _find_differences(found: Any, wanted: Any, where: str = "") -> Iterator[str]
             yield from _find_differences(mine, value, f"{where}/{key}")
     elif found != wanted:
         yield f"{where}: {found!r}, not {wanted!r}"
-
-
-def main(words: list[str]) -> int:
-    found = list(check_cases(json.loads(Path(words[0]).read_text(encoding="utf-8"))))
-    for name, agrees, why in found:
-        if not agrees:
-            print(f"{name}: {why}")
-    agree = sum(agrees for _, agrees, _ in found)
-    print(f"{agree} of {len(found)} agree")
-    return 0 if agree == len(found) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
