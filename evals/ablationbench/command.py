@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 
 from pydantic import ValidationError
 from rich.text import Text
 
-from labwright.agent.cli.errors import DONE, INTERRUPTED, format_line, print_lines, print_result, print_to_stderr
+from labwright.agent.cli.errors import DONE, format_line, print_lines, print_result
 from labwright.agent.cli.preflight import check_writable
 from labwright.agent.forecast import check_prices_known, open_budgeted_models
 from labwright.agent.settings import Settings, compose_settings
@@ -30,15 +29,22 @@ from labwright.evals.ablationbench.roles import PAPER_ABLATIONS
 from labwright.evals.ablationbench.runner import MODEL_PLANNERS, AblationBenchWork, OpenModels, run_bench
 from labwright.evals.ablationbench.scores import PairedPlannerDifference, compute_paired_difference
 from labwright.evals.commands import BenchAblation
-from labwright.evals.item_loop import JSON_FILE, check_options, parse_names, report_results
+from labwright.evals.item_loop import (
+    JSON_FILE,
+    OPTIONS_FILE,
+    STOPS,
+    check_options,
+    open_answers,
+    parse_names,
+    print_interrupted,
+    report_results,
+)
 from labwright.models.client import Models
 from labwright.models.offline.judgements import CONFIGURE_MODEL_HINT
 from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import adjust_p_values
 from labwright.record.errors import UsageError
-from labwright.record.event_log import EventLog, Recorder
-from labwright.record.lock import acquire_lock
-from labwright.record.run_folder import write_file
+from labwright.record.event_log import Recorder
 from labwright.record.schema import FrozenModel
 from labwright.record.table import Table
 
@@ -118,7 +124,7 @@ def format_comparison(found: PlannerComparison) -> Iterator[Text | Table]:
     yield format_line("difference: first minus second, by paper; intervals resample papers, p by paired t tests", "dim")
 
 
-LOG_FILE, CONFIG_FILE = "answers.jsonl", "bench.json"
+LOG_FILE = "answers.jsonl"
 PLANNERS = (*MODEL_PLANNERS, "headings")
 
 
@@ -159,10 +165,11 @@ def run_ablation_bench(args: BenchAblation) -> int:
         print_lines(format_planned_work(bench, papers))
         return DONE
     check_out(args.out)
-    results = _run_work(args, bench, papers, settings)
+    try:
+        results = _run_work(args, bench, papers, settings)
+    except STOPS:
+        return print_interrupted()
     k = {task: bench.max_entries(task) for task in tasks}
-    if results is None:
-        return INTERRUPTED
     made = build_table(results, split=args.split, planner=bench.planner, judges=bench.judges, k=k)
     calibration = _read_calibration(args.calibration)
     lines = format_bench(made, calibration)
@@ -241,8 +248,8 @@ def make_opener(settings: Settings, own: str) -> OpenModels:
 
 def _run_work(
     args: BenchAblation, bench: AblationBenchWork, papers: Sequence[BenchPaper], settings: Settings
-) -> list[PaperResult] | None:
-    """Run the work in the benchmark's folder and return the results; None if interrupted."""
+) -> list[PaperResult]:
+    """Run the work in the benchmark's folder and return the results."""
     own = settings.models.list_candidates(PAPER_ABLATIONS)[0].name
     begun = AblationBenchConfig(
         data=args.data or "",
@@ -257,14 +264,8 @@ def _run_work(
     )
     check_config(args.out, begun)
     check_prices_known(settings)
-    args.out.mkdir(parents=True, exist_ok=True)
-    with acquire_lock(args.out), closing(EventLog(args.out / LOG_FILE, kind="answers")) as log:
-        write_file(args.out / CONFIG_FILE, begun.model_dump_json(indent=1) + "\n")
-        try:
-            return asyncio.run(run_bench(bench, papers, args.out, log, make_opener(settings, own)))
-        except KeyboardInterrupt:
-            print_to_stderr("interrupted (Ctrl-C); continue with the same command")
-            return None
+    with open_answers(args.out, begun, file=LOG_FILE) as log:
+        return asyncio.run(run_bench(bench, papers, args.out, log, make_opener(settings, own)))
 
 
 def check_out(out: Path) -> None:
@@ -276,7 +277,7 @@ def check_out(out: Path) -> None:
 
 def check_config(out: Path, config: AblationBenchConfig) -> None:
     """Reject a folder that was created with different options. Raises `UsageError`."""
-    kept = out / CONFIG_FILE
+    kept = out / OPTIONS_FILE
     if not kept.exists() and out.exists() and any(out.iterdir()):
         raise UsageError(f"{out} is not empty and contains no ablation benchmark: choose another --out")
     check_options(kept, config)

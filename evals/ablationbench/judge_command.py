@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from rich.text import Text
 
-from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED, format_line, print_result, print_to_stderr
+from labwright.agent.cli.errors import format_line
 from labwright.agent.forecast import check_prices_known
 from labwright.agent.settings import Settings, compose_settings
 from labwright.evals.ablationbench.agreement import PlanLabels
 from labwright.evals.ablationbench.command import (
-    CONFIG_FILE,
     LOG_FILE,
     AblationBenchConfig,
     check_config,
@@ -39,11 +38,8 @@ from labwright.evals.ablationbench.roles import PAPER_ABLATIONS
 from labwright.evals.ablationbench.rows import Row
 from labwright.evals.ablationbench.runner import AblationBenchWork, run_bench
 from labwright.evals.commands import BenchAblationJudge
-from labwright.evals.item_loop import JSON_FILE
+from labwright.evals.item_loop import STOPS, open_answers, print_interrupted, report_results
 from labwright.record.errors import UsageError
-from labwright.record.event_log import EventLog
-from labwright.record.lock import acquire_lock
-from labwright.record.run_folder import write_file
 from labwright.record.table import Table
 
 
@@ -54,14 +50,10 @@ def run_judge_eval(args: BenchAblationJudge) -> int:
     check_out(args.out)
     try:
         found = JudgeEval(judges=tuple(one for task in tasks for one in _build_tables(args, task, judges, settings)))
-    except KeyboardInterrupt:
-        print_to_stderr("interrupted (Ctrl-C); continue with the same command")
-        return INTERRUPTED
-    write_file(args.out / JSON_FILE, found.model_dump_json(indent=1) + "\n")
-    print_result(found, format_judge_eval(found), json=args.json)
-    if not args.json:
-        print(f"written to {args.out / JSON_FILE}")
-    return FAILED if any(one.not_judged for one in found.judges) else DONE
+    except STOPS:
+        return print_interrupted()
+    is_complete = not any(one.not_judged for one in found.judges)
+    return report_results(args.out, found, None, format_judge_eval(found), is_complete=is_complete, json=args.json)
 
 
 def _build_tables(
@@ -110,8 +102,7 @@ def _ask_judge(
             controls=False,
         ),
     )
-    with acquire_lock(args.out), closing(EventLog(args.out / LOG_FILE, kind="answers")) as log:
-        write_file(args.out / CONFIG_FILE, begun.model_dump_json(indent=1) + "\n")
+    with open_answers(args.out, begun, file=LOG_FILE) as log:
         for planner in dict.fromkeys(plan.planner for plan in plans):
             here = [
                 papers[plan.paper]
