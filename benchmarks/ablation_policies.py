@@ -76,21 +76,9 @@ def _pick_at_edge(arms: Sequence[RunningArm], sigma: float, k: int) -> BanditPic
     )
 
 
-def compute_reward(baseline: float, ablated: float, hours: float, *, weight: float = 0.01) -> float:
-    """Return Eq. 3: the magnitude of the effect minus its cost in GPU hours."""
-    return abs(baseline - ablated) - weight * hours
-
-
 def compute_beta(number: int, rounds: int, beta: float = 2.0) -> float:
     """Return the exploration weight of a round, counted from 0: 1.5 times early, 0.5 times late."""
     return beta * (1.5 if number < 0.3 * rounds else 0.5 if number >= 0.7 * rounds else 1.0)
-
-
-def count_candidates(runs: int, *, explore: int = 5, base: int = 3, exploit: int = 2) -> int:
-    """Return the number of candidates of one arm in a round, by its number of previous runs; the paper does not
-    publish the sizes.
-    """
-    return explore if runs < 3 else base if runs <= 10 else exploit
 
 
 def compute_ucb_index(mean: float, runs: int, total: int, beta: float) -> float:

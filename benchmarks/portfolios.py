@@ -84,10 +84,6 @@ class SimulatedIdea:
     fresh: Array
 
     @property
-    def is_true(self) -> bool:
-        return self.effect > EFFECT.limit
-
-    @property
     def pilot_hours(self) -> float:
         return (PROTOTYPE_SEEDS + len(self.pilot)) * self.seconds / 3600
 

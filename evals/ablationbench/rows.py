@@ -37,16 +37,6 @@ def _find_positions(value: object, names: Sequence[str]) -> list[int]:
     return [at for at, name in enumerate(names) if str(name) in wanted]
 
 
-def rows_from_sides(answer: Iterable[Row], gold_side: str) -> list[Row]:
-    """Return rows by paper and plan from a blinded answer; rows without a gold ablation are dropped."""
-    other = "B" if gold_side == "A" else "A"
-    rows = [
-        {"name_in_paper": row.get(f"name_in_{gold_side}"), "name_in_plan": row.get(f"name_in_{other}")}
-        for row in answer
-    ]
-    return [row for row in rows if parse_names(row["name_in_paper"])]
-
-
 def find_requested_entries(rows: Iterable[Row], plan: Sequence[str]) -> frozenset[int]:
     """Return the positions of entries that a reviewer judge's rows find in the reviews; contradictory rows count as
     no.

@@ -53,7 +53,7 @@ def compute_author_score(gold: int, entries: int, pairs: Pairs, *, k: int | None
     found = [any(one == at for one, _ in pairs) for at in range(gold)]
     matched = len({entry for _, entry in pairs})
     alone = count_one_to_one(pairs)
-    plain = _compute_score([int(hit) for hit in found], kept - matched, matched, kept)
+    plain = compute_score([int(hit) for hit in found], kept - matched, matched, kept)
     return AuthorScore(
         **plain.model_dump(),
         ndcg=_compute_dcg(found[:depth]) / (_compute_dcg([True] * min(depth, gold)) or 1.0),
@@ -68,10 +68,10 @@ def compute_reviewer_score(count: int, entries: int, matched: frozenset[int], *,
     kept = entries if k is None else min(k, entries)
     hits = sum(at < kept for at in matched)
     met = min(hits, count)
-    return _compute_score([1] * met + [0] * (count - met), kept - hits, hits, kept)
+    return compute_score([1] * met + [0] * (count - met), kept - hits, hits, kept)
 
 
-def _compute_score(found: Sequence[int], false: int, matched: int, entries: int) -> PlanFigures:
+def compute_score(found: Sequence[int], false: int, matched: int, entries: int) -> PlanFigures:
     hits, missed = sum(found), len(found) - sum(found)
     return PlanFigures(
         precision=_divide(hits, hits + false),
@@ -135,17 +135,6 @@ def find_majority(answers: Sequence[frozenset[Vote] | None]) -> frozenset[Vote] 
 
 def format_not_judged(answers: Sequence[object | None]) -> str:
     return f"{sum(one is not None for one in answers)} of {len(answers)} judges answered"
-
-
-def score_separate_votes(
-    gold: int, entries: int, answers: Sequence[Pairs | None], *, k: int | None = None
-) -> PlanFigures:
-    """Return the score if gold ablations and entries are voted on separately, whatever they are matched with."""
-    kept = entries if k is None else min(k, entries)
-    cut = [None if one is None else frozenset(pair for pair in one if pair[1] < kept) for one in answers]
-    found = find_majority([None if one is None else frozenset(pair[0] for pair in one) for one in cut]) or frozenset()
-    used = find_majority([None if one is None else frozenset(pair[1] for pair in one) for one in cut]) or frozenset()
-    return _compute_score([int(at in found) for at in range(gold)], kept - len(used), len(used), kept)
 
 
 # Differences between planners on their common papers.

@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Any, Literal, NamedTuple, cast
 
 from benchmarks import ablation_policies
-from benchmarks.ablation_policies import compute_recovery, compute_reward
+from benchmarks.ablation_policies import compute_recovery
 from labwright.record.baseline_check import ExpectedError, check_baseline, parse_expected
 from labwright.record.claims.estimates import (
     MIN_REPLICATES,
@@ -93,6 +93,18 @@ def compute_end_to_end(reproduction: Sequence[float], ablation: Sequence[float])
     """Return the success rate of both phases; the mean is of products, not the product of means."""
     both = [one * other / 100 for one, other in zip(reproduction, ablation, strict=True)]
     return EndToEnd([round(one, 1) for one in both], round(fmean(both), 1))
+
+
+def compute_reward(baseline: float, ablated: float, hours: float, *, weight: float = 0.01) -> float:
+    """Return Eq. 3: the magnitude of the effect minus its cost in GPU hours."""
+    return abs(baseline - ablated) - weight * hours
+
+
+def count_candidates(runs: int, *, explore: int = 5, base: int = 3, exploit: int = 2) -> int:
+    """Return the number of candidates of one arm in a round, by its number of previous runs; the paper does not
+    publish the sizes.
+    """
+    return explore if runs < 3 else base if runs <= 10 else exploit
 
 
 PRINTED_REWARDS = {"CPA unified": 4.92, "GEARS pert. GNN": 6.7, "BioLORD zu": 5.25}
@@ -318,9 +330,7 @@ def _run_literal_policy(given: Case) -> CaseResult:
     if "explore" in given:
         return {
             "K": [
-                ablation_policies.count_candidates(
-                    runs, explore=given["explore"], base=given["base"], exploit=given["exploit"]
-                )
+                count_candidates(runs, explore=given["explore"], base=given["base"], exploit=given["exploit"])
                 for runs in given["n"]
             ]
         }

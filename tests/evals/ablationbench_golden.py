@@ -14,22 +14,44 @@ from typing import Any, cast
 
 from labwright.evals.ablationbench.agreement import NO_ANSWER, NO_MATCH, build_labels, count_agreement
 from labwright.evals.ablationbench.papers import read_plan
-from labwright.evals.ablationbench.rows import Pairs, find_requested_entries, parse_pairs, rows_from_sides
+from labwright.evals.ablationbench.rows import Pairs, Row, find_requested_entries, parse_names, parse_pairs
 from labwright.evals.ablationbench.scores import (
     NO_GOLD,
     NO_REQUEST,
+    PlanFigures,
     compute_author_score,
     compute_paired_difference,
     compute_reviewer_score,
+    compute_score,
     find_majority,
     format_not_judged,
-    score_separate_votes,
 )
 from labwright.evals.intervals import compute_mean
 
 TOLERANCE = 1e-5
 Case = Mapping[str, Any]
 CaseResult = dict[str, Any]
+
+
+def rows_from_sides(answer: Iterable[Row], gold_side: str) -> list[Row]:
+    """Return rows by paper and plan from a blinded answer; rows without a gold ablation are dropped."""
+    other = "B" if gold_side == "A" else "A"
+    rows = [
+        {"name_in_paper": row.get(f"name_in_{gold_side}"), "name_in_plan": row.get(f"name_in_{other}")}
+        for row in answer
+    ]
+    return [row for row in rows if parse_names(row["name_in_paper"])]
+
+
+def score_separate_votes(
+    gold: int, entries: int, answers: Sequence[Pairs | None], *, k: int | None = None
+) -> PlanFigures:
+    """Return the score if gold ablations and entries are voted on separately, whatever they are matched with."""
+    kept = entries if k is None else min(k, entries)
+    cut = [None if one is None else frozenset(pair for pair in one if pair[1] < kept) for one in answers]
+    found = find_majority([None if one is None else frozenset(pair[0] for pair in one) for one in cut]) or frozenset()
+    used = find_majority([None if one is None else frozenset(pair[1] for pair in one) for one in cut]) or frozenset()
+    return compute_score([int(at in found) for at in range(gold)], kept - len(used), len(used), kept)
 
 
 def find_disagreements(cases: Iterable[Case]) -> list[str]:

@@ -49,7 +49,7 @@ from labwright.record.errors import UsageError
 from labwright.sandbox.repository.git_mirror import GitMirror
 from tests.agent.test_cli_bad_input import refused
 from tests.evals.exp_set import SECRET, make_set, run_git
-from tests.evals.expbench_golden import check_cases
+from tests.evals.expbench_golden import check_cases, summarize_numbers
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared" / "benchmarks" / "expbench"
@@ -83,7 +83,7 @@ def test_a_verdict_on_a_conclusion(said: object, score: int | None) -> None:
     ],
 )
 def test_ties_at_the_fourth_digit_go_up(values: list[float], average: float, middle: float) -> None:
-    found = scores.summarize_numbers(values)
+    found = summarize_numbers(values)
     assert (found["avg"], found["med"]) == (average, middle)
 
 
