@@ -17,7 +17,6 @@ from labwright.agent.settings import Settings, compose_settings
 from labwright.evals.commands import BenchExp
 from labwright.evals.expbench.answers import ExpTask, SubmittedAnswer, read_answers, read_tasks
 from labwright.evals.expbench.evaluation import STEPS, Evaluated, JudgedStep, read_kept
-from labwright.evals.expbench.html_page import render_page
 from labwright.evals.expbench.roles import ANSWER_DESIGN
 from labwright.evals.expbench.scores import SCORE_NAMES, compute_scores, to_percent
 from labwright.evals.expbench.table import ExpTable, build_table, format_groups, format_overall, table_to_csv
@@ -30,7 +29,7 @@ from labwright.record.schema import FrozenModel
 from labwright.record.table import Table
 from labwright.sandbox.gpus import open_gpu_leases, read_cuda_visible_devices
 
-PAGE_FILE, ORDER_FILE = "results.html", "order.json"
+ORDER_FILE = "order.json"
 FREE_OPTIONS = ("tasks", "repos", "minutes")
 """Options that may change when a benchmark is continued."""
 
@@ -78,9 +77,7 @@ def run_exp_bench(args: BenchExp) -> int:
     to_do = [name for name in ready if not is_complete(read_evaluated(out, folder_name(name)), answers, name)]
     places = [folder_name(name) for name in to_do]
     is_whole = run_items(out, build_jobs(out), places, settings=settings, terms=terms, on_end=show_end)
-    evaluated = collect_evaluated(out, tasks, skipped)
-    results = build_results(evaluated, tasks, order)
-    write_file(out / PAGE_FILE, render_page(results, evaluated, {task.name: task for task in tasks}))
+    results = build_results(collect_evaluated(out, tasks, skipped), tasks, order)
     return report_results(
         out,
         results,

@@ -288,8 +288,6 @@ def test_answers_end_as_they_should_although_it_was_killed_and_are_evaluated_onc
     assert came(found, "700/0") == EXPECTED and came(found, "700/1") == {"right": EXPECTED["right"]}
     assert found["counts"] == {"invalid": 1, "judged": 6, "no_answer": 1, "skipped": 1, "violation": 4}
     assert "needs 9 GPUs, has 0" in found["not_counted"]["skipped"][0]
-    shown = (out / "results.html").read_text()
-    assert shown.count("<details>") == len(found["lines"]) and "git show" in shown and "<script" not in shown
     rows = list(csv.DictReader((out / "results.csv").read_text().splitlines()))
     assert {row["reasons"] for row in rows if row["outcome"] == "violation"} == {
         "honesty typed",
