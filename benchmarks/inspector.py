@@ -16,7 +16,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -76,7 +76,16 @@ addEventListener("DOMContentLoaded", () => new MutationObserver((changes) => {
 class GrowingRun:
     """A generated run: a tree over four stages that grows node by node, with 40 kB of files per node."""
 
-    def __init__(self, folder: Path, nodes: int, cells: int = 0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        nodes: int,
+        cells: int = 0,
+        *,
+        plan: DataPlan = PLAN,
+        make_events: Callable[[int], Iterable[Event]] = make_node_events,
+    ) -> None:
+        self._make_events = make_events
         folder.mkdir(parents=True)
         self.cells = cells
         self.folder = folder
@@ -86,7 +95,7 @@ class GrowingRun:
         idea = Idea.model_validate({"Name": "n", "Title": "A run to be looked at", "Experiments": ["one"]})
         self._append(
             RunStarted(idea=idea, settings={}, seed=0, version="0", model="m"),
-            PlanPrepared(data_plan=PLAN, datasets=()),
+            PlanPrepared(data_plan=plan, datasets=()),
         )
         for _ in range(nodes):
             self.add_node()
@@ -101,7 +110,7 @@ class GrowingRun:
             self._append_stage_end(STAGES[STAGES.index(stage) - 1], format_node_id(k - 1))
         self._write_files(format_node_id(k))
         shown = 0.0
-        for event in make_node_events(k):
+        for event in self._make_events(k):
             whole = _place_in_tree(event, k, first, stage) if isinstance(event, DecisionMade) else event
             self.log.append(whole)
             shown = time.time() if isinstance(event, DecisionMade) else shown

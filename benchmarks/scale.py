@@ -136,13 +136,11 @@ def make_node_with_cells(k: int, count: int) -> Iterator[Event]:
 
 def measure_record(folder: Path, nodes: int, cells: int) -> dict[str, Any]:
     """Write such a record; return events per second, bytes, and the time to open it, to decide and to view it."""
-    import benchmarks.inspector as made
-
     levels = tuple(Level(name=f"l{n}") for n in range(-(-cells // 4)))
-    made.PLAN = PLAN.model_copy(update={"factor": "level", "levels": levels})  # pyright: ignore
-    made.make_node_events = lambda k: make_node_with_cells(k, cells)  # pyright: ignore
+    plan = PLAN.model_copy(update={"factor": "level", "levels": levels})
     began = time.perf_counter()
-    with closing(GrowingCellRun(folder / "run", nodes).log) as log:
+    growing = GrowingCellRun(folder / "run", nodes, plan=plan, make_events=lambda k: make_node_with_cells(k, cells))
+    with closing(growing.log) as log:
         wall, events = time.perf_counter() - began, log.state.last_decision
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         decided = [_time_decision(log, nodes) for _ in range(3)]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from labwright.evals.ablationbench.papers import ACTIONS, PlannedAblation, parse_entry
-from labwright.evals.ablationbench.rows import Row
+from labwright.evals.ablationbench.scores import Row
 from labwright.record.errors import UsageError
 from labwright.sandbox.data.frames import import_datasets_library, import_pyarrow
 

@@ -10,9 +10,8 @@ from pydantic import Field
 from rich.text import Text
 
 from labwright.agent.cli.errors import format_line
-from labwright.evals.ablationbench.agreement import count_agreement
 from labwright.evals.ablationbench.data import TASKS, BenchPaper, Task
-from labwright.evals.ablationbench.judge_eval import MAJORITY, JudgeEval, JudgeTable, correct_share
+from labwright.evals.ablationbench.judge_eval import MAJORITY, JudgeEval, JudgeTable, correct_share, count_agreement
 from labwright.evals.ablationbench.plan_judge import PlanVerdict
 from labwright.evals.ablationbench.results import CONTROLS, JudgedPlan, PaperResult, PlanSource
 from labwright.evals.ablationbench.runner import MODEL_PLANNERS, AblationBenchWork

@@ -12,19 +12,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, cast
 
-from labwright.evals.ablationbench.agreement import NO_ANSWER, NO_MATCH, build_labels, count_agreement
+from labwright.evals.ablationbench.judge_eval import NO_ANSWER, NO_MATCH, build_labels, count_agreement
 from labwright.evals.ablationbench.papers import read_plan
-from labwright.evals.ablationbench.rows import Pairs, Row, find_requested_entries, parse_names, parse_pairs
 from labwright.evals.ablationbench.scores import (
     NO_GOLD,
     NO_REQUEST,
+    Pairs,
     PlanFigures,
+    Row,
     compute_author_score,
     compute_paired_difference,
     compute_reviewer_score,
     compute_score,
     find_majority,
+    find_requested_entries,
     format_not_judged,
+    parse_names,
+    parse_pairs,
 )
 from labwright.evals.intervals import compute_mean
 

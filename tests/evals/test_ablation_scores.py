@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.evals.ablationbench.agreement import LabelAgreement, build_labels, count_agreement
-from labwright.evals.ablationbench.judge_eval import build_judge_table
+from labwright.evals.ablationbench.judge_eval import LabelAgreement, build_judge_table, build_labels, count_agreement
 from labwright.evals.ablationbench.papers import (
     PlannedAblation,
     entries_to_lines,
