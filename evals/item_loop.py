@@ -48,6 +48,7 @@ from labwright.record.run_folder import write_file
 
 JSON_FILE, CSV_FILE, OPTIONS_FILE = "results.json", "results.csv", "bench.json"
 Name = TypeVar("Name", bound=str)
+Item = TypeVar("Item")
 
 
 class ItemInterrupted(Exception):
@@ -70,6 +71,16 @@ def parse_names(option: str, text: str, known: Sequence[Name]) -> tuple[Name, ..
     if not named or not named <= {*known}:
         raise UsageError(f"{option} {text!r}: name one or more of {', '.join(known)}, separated by commas")
     return tuple(name for name in known if name in named)
+
+
+def select_items(
+    items: Sequence[Item], only: Sequence[str], where: str, matches: Callable[[Item, str], bool]
+) -> tuple[Item, ...]:
+    """Return the items that a pattern of `--only` matches, or all without patterns. Raises `UsageError`."""
+    for pattern in only:
+        if not any(matches(one, pattern) for one in items):
+            raise UsageError(f"--only {pattern} matches none of the {len(items)} {where}")
+    return tuple(one for one in items if not only or any(matches(one, pattern) for pattern in only))
 
 
 def check_options(file: Path, options: BaseModel, *, free: Sequence[str] = ()) -> None:

@@ -39,7 +39,6 @@ from labwright.evals.ablationbench.output import (
     AblationBenchTable,
     build_table,
     format_bench,
-    format_interval,
     format_planned_work,
     table_to_csv,
 )
@@ -141,7 +140,7 @@ def format_comparison(found: PlannerComparison) -> Iterator[Text | Table]:
                 one.second,
                 str(one.difference.n),
                 f"{one.difference.mean:+.3f}",
-                format_interval(one.difference),
+                one.difference.range_text,
                 "-" if one.adjusted is None else f"{one.adjusted:.3f}",
             )
             for one in found.paired

@@ -97,6 +97,7 @@ def format_results(results: MlrBenchTable) -> Iterator[Text | Table]:
             step.step,
             mean.dimension,
             f"{mean.mean:.4f}",
+            mean.range_text,
             "-" if mean.sd is None else f"{mean.sd:.4f}",
             mean.n,
             f"{mean.lowest}-{mean.highest}",
@@ -105,7 +106,7 @@ def format_results(results: MlrBenchTable) -> Iterator[Text | Table]:
         for mean in step.means
     ]
     if means:
-        yield Table.of(("step", "dimension", "mean", "sd", "n", "scale"), means)
+        yield Table.of(("step", "dimension", "mean", "95 % interval", "sd", "n", "scale"), means)
     for step in results.steps:
         yield from _format_counts(step)
 

@@ -15,7 +15,7 @@ from typing import Literal, TypeVar, get_args
 
 from pydantic import BaseModel, Field, ValidationError
 
-from labwright.evals.item_loop import ItemJobs
+from labwright.evals.item_loop import ItemJobs, select_items
 from labwright.models.errors import CatalogueError, ModelConfigError, ModelError
 from labwright.record.campaign import SpendingCaps
 from labwright.record.errors import UsageError
@@ -51,12 +51,8 @@ def read_tasks(folder: Path, only: tuple[str, ...] = ()) -> tuple[BenchTask, ...
     paths = sorted(path for path in folder.glob("*.md") if path.stem.lower() != "readme")
     if not paths:
         raise UsageError(f"--tasks {folder} contains no .md file: give a folder with a .md file for each task")
-    for pattern in only:
-        if not any(fnmatch(path.stem, pattern) for path in paths):
-            raise UsageError(
-                f"--only {pattern} matches none of the {len(paths)} tasks in {folder}, such as {paths[0].stem}"
-            )
-    return tuple(_read_task(path) for path in paths if not only or any(fnmatch(path.stem, one) for one in only))
+    where = f"tasks in {folder}, such as {paths[0].stem}"
+    return tuple(map(_read_task, select_items(paths, only, where, lambda path, one: fnmatch(path.stem, one))))
 
 
 def _read_task(path: Path) -> BenchTask:
