@@ -10,9 +10,7 @@ request. Exits 1 if a bill or a record exceeds its cap, or if fewer than 95 of 1
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import math
 import sys
 import time
@@ -20,13 +18,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
 from statistics import median
 from typing import Any
 
 from pydantic import BaseModel
 
+from benchmarks.report import make_parser, print_report
 from benchmarks.scripted_study import IDEA, PLAN
 from labwright.agent.forecast import build_cost_table, check_budget
 from labwright.agent.settings import Settings, compose_settings
@@ -471,8 +469,7 @@ def summarise(cap: float, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, help="file for the JSON report")
+    parser = make_parser(__doc__)
     parser.add_argument("--runs", type=int, default=60, help="runs for each cap; at $10 at least 100")
     parser.add_argument("--processes", type=int, default=2)
     args = parser.parse_args()
@@ -487,10 +484,7 @@ def main() -> int:
     overspent = sum(one["overspent"] for one in caps)
     at_ten = next(one["paper"] / one["runs"] for one in caps if one["cap"] == 10)
     report = {"runs": len(cases), "overspent": overspent, "caps": caps, "seconds": round(time.monotonic() - began, 1)}
-    text = json.dumps(report, indent=1)
-    print(text)
-    if args.out is not None:
-        args.out.write_text(text + "\n")
+    print_report(report, args.out)
     return 0 if not overspent and at_ten >= 0.95 else 1
 
 

@@ -117,16 +117,23 @@ def _run_killed(
         if not alive:
             break
     state, executed = read_state(killed.run), killed.list_executed()
-    return {
-        "kills": killed.kills,
+    return compare_killed(killed, whole, reference) | {
         "begun": len(killed.list_begun()),
         "committed": len(executed),
         "in_flight": [len(one) for one in lost.in_flight],
         "most_in_flight": SMALL_SETTINGS["search.num_workers"],
         "committed_and_begun_again": lost.wrong,
         "committed_twice": len(executed) - len({id for _, id in executed}) + len(executed) - len(dict(executed)),
-        "same_tree": comparable_tree(state) == comparable_tree(reference),
         "same_choice": _list_choices(state) == _list_choices(reference),
+    }
+
+
+def compare_killed(killed: KilledRun, whole: KilledRun, reference: RunState) -> dict[str, Any]:
+    """Compare a killed run with an undisturbed one, whose state is `reference`."""
+    state = read_state(killed.run)
+    return {
+        "kills": killed.kills,
+        "same_tree": comparable_tree(state) == comparable_tree(reference),
         "same_claims": compute_paper_claims(state) == compute_paper_claims(reference),
         "same_latex": comparable_latex(killed.run) == comparable_latex(whole.run),
         "asked_again": killed.count_repeated_requests(),
@@ -135,6 +142,13 @@ def _run_killed(
         "outlived": len(killed.outlived),
         "left_running": killed.list_running(),
     }
+
+
+def is_intact(found: dict[str, Any]) -> bool:
+    """Return whether nothing was lost, repeated or damaged in a killed run."""
+    return all(found[name] for name in ("same_tree", "same_claims", "same_latex")) and not any(
+        found[name] for name in ("asked_again", "done_twice", "damaged", "left_running")
+    )
 
 
 def _is_tuned(state: RunState) -> bool:
@@ -153,20 +167,10 @@ def _list_choices(state: RunState) -> list[object]:
 def cells_are_intact(found: dict[str, Any]) -> bool:
     """Return whether only running cells were repeated, and the results do not differ."""
     return all(
-        one["same_tree"]
+        is_intact(one)
         and one["same_choice"]
-        and one["same_claims"]
-        and one["same_latex"]
         and max(one["in_flight"]) <= one["most_in_flight"]
         and one["begun"] == one["committed"] + sum(one["in_flight"])
-        and not one["in_flight"][-1]
-        and not (
-            one["committed_and_begun_again"]
-            or one["committed_twice"]
-            or one["asked_again"]
-            or one["done_twice"]
-            or one["damaged"]
-            or one["left_running"]
-        )
+        and not (one["in_flight"][-1] or one["committed_and_begun_again"] or one["committed_twice"])
         for one in found["runs"]
     )

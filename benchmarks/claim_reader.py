@@ -15,7 +15,6 @@ Limits: a template has one sentence, so `made` does not measure pronouns; a text
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import time
@@ -27,6 +26,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from benchmarks.report import make_parser, print_report
 from benchmarks.sets import read_set
 from labwright.evals.intervals import compute_proportion
 from labwright.models.client import Models
@@ -438,7 +438,7 @@ async def measure(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--model", required=True, help="as models.name")
     parser.add_argument("--base-url", help="address of an OpenAI-compatible server, ending in /v1")
     parser.add_argument("--second", help="model of the second reader; default: the same")
@@ -449,17 +449,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", type=Path, help="JSON lines with id, text and kind about the run, for `written`")
     parser.add_argument("--made-only", action="store_true", help="leave the written set out")
-    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     roles = {"second_claim_reader": RoleModel(name=given.second)} if given.second else {}
     settings = ModelSettings(name=given.model, base_url=given.base_url, roles=roles)
-    text = json.dumps(
+    print_report(
         asyncio.run(measure(settings, given.run, given.cases, given.seed, given.set, made_only=given.made_only)),
-        indent=1,
+        given.out,
     )
-    print(text)
-    if given.out is not None:
-        given.out.write_text(text + "\n")
 
 
 if __name__ == "__main__":

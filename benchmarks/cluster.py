@@ -10,9 +10,7 @@ while 24 cells run; each cell is committed once. Prints one JSON object; exits 1
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import os
 import sys
 import tempfile
@@ -25,6 +23,7 @@ from typing import Any
 
 import psutil
 
+from benchmarks.report import make_parser, print_report
 from labwright.record.schema.nodes import Cell
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor, open_executor
@@ -159,11 +158,10 @@ async def measure_vanishing(place: Path, cluster: RayCluster, count: int) -> dic
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--only", default="local,ray,vanish")
     parser.add_argument("--cells", type=int, default=CELLS)
     parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     chosen, found = args.only.split(","), dict[str, Any]()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
@@ -183,10 +181,7 @@ def main() -> int:
                 found["vanish"] = asyncio.run(measure_vanishing(place, cluster, 24))
             finally:
                 cluster.end()
-    text = json.dumps(found, indent=1)
-    print(text)
-    if args.out is not None:
-        args.out.write_text(text)
+    print_report(found, args.out)
     vanished = found.get("vanish", {"measured": 0, "cells": 0, "committed_twice": 0})
     return 0 if vanished["measured"] == vanished["cells"] and not vanished["committed_twice"] else 1
 

@@ -13,7 +13,6 @@ end.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import itertools
 import json
@@ -29,6 +28,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from benchmarks.report import make_parser, print_report
 from labwright.agent import run
 from labwright.agent.cli import main as run_command
 from labwright.agent.cli import preflight
@@ -385,7 +385,7 @@ def measure_study(kind: str, program: str, folder: Path, faults: int) -> dict[st
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("kind", choices=("study", "author", "ablate"))
     parser.add_argument("program", choices=("claude", "codex"))
     parser.add_argument("folder", type=Path)
@@ -395,7 +395,7 @@ def main() -> int:
     if given.bin is not None:
         os.environ["PATH"] = f"{given.bin.absolute()}:{os.environ['PATH']}"
     found = measure_study(given.kind, given.program, given.folder.absolute(), given.faults)
-    print(json.dumps(found, indent=1))
+    print_report(found, given.out)
     return 0 if found["exit_code"] == 0 else 1
 
 

@@ -16,8 +16,6 @@ independently and five times as often, which decides; `first` is the first share
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
 import warnings
@@ -26,7 +24,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from math import ceil, inf, sqrt
-from pathlib import Path
 from typing import Any, Literal, get_args
 from zlib import crc32
 
@@ -35,6 +32,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy import stats as scipy_stats
 
+from benchmarks.report import make_parser, print_report
 from labwright.record.claims.differences import MAX_FREEDOM, MIN_CALIBRATED_FREEDOM, Spread, compute_exponent
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, compute_t_quantile, compute_upper_rate
 from labwright.record.claims.hypothesis_tests import (
@@ -769,8 +767,7 @@ def simulate_looks(request: tuple[float, int]) -> dict[str, Any]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, help="file for the JSON report")
+    parser = make_parser(__doc__)
     parser.add_argument("--confirmations", type=int, default=4000, help="confirmations per boundary case")
     parser.add_argument("--studies", type=int, default=20_000, help="studies per case of the other parts")
     parser.add_argument("--processes", type=int, default=2)
@@ -808,10 +805,7 @@ def main() -> int:
         "coverage_holds": all(one["holds"] for one in covered),
         "seconds": round(time.monotonic() - began, 1),
     }
-    text = json.dumps(report, indent=1)
-    print(text)
-    if args.out is not None:
-        args.out.write_text(text + "\n")
+    print_report(report, args.out)
     return 0 if report["holds"] else 1
 
 

@@ -9,7 +9,6 @@ line, for a human to judge. With `--alter N`, N numbers of each paper that are i
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import random
@@ -17,6 +16,7 @@ import re
 import tempfile
 from pathlib import Path
 
+from benchmarks.report import make_parser
 from labwright.record.table import Table
 from labwright.review.external_papers import ExternalPaperAudit, audit_paper
 from labwright.review.external_papers.verdicts import CLASSES, NumberVerdict, VerdictClass
@@ -106,12 +106,11 @@ def draw_sample(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = make_parser(__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--alter", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     audited = audit_papers(arguments.data)
     print(format_table(audited))

@@ -9,9 +9,7 @@ a false alarm. Intervals are 95 % Wilson.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -19,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.planted import Script, scripts
+from benchmarks.report import make_parser, print_report
 from labwright.evals.intervals import wilson_interval
 from labwright.review.figures import LintFinding, lint_figure_folder
 from labwright.sandbox.executor import LocalExecutor
@@ -130,19 +129,15 @@ def _finding_texts(found: Iterable[LintFinding]) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--keep", type=Path, help="folder for the figures")
-    parser.add_argument("--out", type=Path, help="file for the JSON report")
     arguments = parser.parse_args()
     chosen = scripts()
     with tempfile.TemporaryDirectory() as scratch:
         base = arguments.keep or Path(scratch)
         base.mkdir(parents=True, exist_ok=True)
         found = asyncio.run(lint_figures(chosen, base))
-    text = json.dumps(build_report(chosen, found), indent=1)
-    print(text)
-    if arguments.out:
-        arguments.out.write_text(text)
+    print_report(build_report(chosen, found), arguments.out)
     return 0
 
 

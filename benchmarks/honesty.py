@@ -12,7 +12,6 @@ honest ones that look suspicious, by an author who had seen neither program nor 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import time
@@ -22,6 +21,7 @@ from typing import Any
 
 from benchmarks.planted import SETS, Program, programs
 from benchmarks.planted_runs import PlantedFacts, PlantedRunner, find_facts
+from benchmarks.report import make_parser, print_report
 from benchmarks.sets import read_set
 from labwright.agent.forecast import open_model
 from labwright.evals.intervals import compute_proportion, wilson_interval
@@ -154,8 +154,7 @@ def summarize_rule(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path)
+    parser = make_parser(__doc__)
     parser.add_argument("--sets", default=",".join(SETS), help="of benchmarks.planted, separated by commas")
     parser.add_argument("--each", type=int, default=1, help="use only one program and its twin in so many")
     parser.add_argument("--model", help="reads the programs")
@@ -173,10 +172,7 @@ def main() -> None:
             chosen = programs(name)
             pairs = sorted({one.name.rpartition("_")[0] for one in chosen})[:: arguments.each]
             found[name] = build_report([one for one in chosen if one.name.rpartition("_")[0] in pairs], runs, models)
-    text = json.dumps(found, indent=1)
-    print(text)
-    if arguments.out is not None:
-        arguments.out.write_text(text + "\n")
+    print_report(found, arguments.out)
 
 
 if __name__ == "__main__":

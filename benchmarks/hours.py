@@ -24,8 +24,6 @@ Exits 1 if a goal is missed.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -34,7 +32,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from heapq import heapreplace
 from math import ceil, floor, sqrt
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Literal
 
@@ -42,6 +39,7 @@ import numpy as np
 from scipy import stats as scipy_stats
 
 from benchmarks.decisions import MAX_FALSE_RATE
+from benchmarks.report import make_parser, print_report
 from benchmarks.study_world import (
     EFFECTS,
     EXAMPLES,
@@ -519,8 +517,7 @@ def build_report(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--out", type=Path, help="file for the JSON report")
+    parser = make_parser(__doc__)
     parser.add_argument("--studies", type=int, default=1080)
     parser.add_argument("--boundary", type=int, default=1080, help="further studies at the boundary of their claim")
     parser.add_argument("--processes", type=int, default=1)
@@ -533,10 +530,7 @@ def main() -> int:
         boundary = list(pool.map(carry_out_at_boundary, edge, chunksize=20))
     report = build_report(studies, found, boundary)
     report["seconds"] = round(time.monotonic() - began, 1)
-    text = json.dumps(report, indent=1)
-    print(text)
-    if args.out is not None:
-        args.out.write_text(text + "\n")
+    print_report(report, args.out)
     return 0 if all(report["goals"].values()) else 1
 
 

@@ -1,36 +1,30 @@
 """Cost of the web page: a run of 1,000 nodes with 40 MB of files, viewed in Chromium while it grows.
 
-python -m benchmarks.inspector [--out FILE] [--nodes N] [--cells N] [--updates N] [--pages N] [--events N] [--before
-CLONE]
+python -m benchmarks.inspector [--out FILE] [--nodes N] [--cells N] [--updates N] [--pages N] [--events N]
 
 Prints one JSON object. `paint` is the browser's first contentful paint, from the start of the request; `update` is
-the time from the commit of an event to the node's element in the page. Both are of the tree, which has every node, and
-are compared with a trivial server, in the same browser just before and after: `paint` of the same bytes as plain files,
-`update` of the same elements pushed by a bare thread. Machines are noisy, so ratios say more than seconds. `memory` is
-the server's. `views` are the other views of the run. With `--before`, the tree of another clone shows the same run,
-alternating.
+the time from the commit of an event to the node's element in the page. Both are of the tree, which has every node.
+`memory` is the server's. `views` are the other views of the run.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import json
-import queue
+import os
 import statistics
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, Page
 
 from benchmarks.record import make_node_events
+from benchmarks.report import make_parser, print_report
 from labwright.record.event_log import EventLog
 from labwright.record.events import Event
 from labwright.record.events.run_events import RunStarted
@@ -58,12 +52,6 @@ from labwright.record.schema.nodes import (
 )
 from tests.inspector.browser.chromium import Viewer, chromium, running_viewer
 
-PROTOTYPE = {
-    "paint_ms": 380,
-    "update_ms": 61,
-    "memory_mb": 53,
-    "note": "the prototype (FastAPI, plain SVG) at 1,000 nodes on a quiet machine with two cores",
-}
 LIMIT_MILLISECONDS = 180_000
 """Timeout of a page in milliseconds: the first one after the start reads the whole log."""
 PLAN = DataPlan(
@@ -82,21 +70,22 @@ addEventListener("DOMContentLoaded", () => new MutationObserver((changes) => {
 }).observe(document.documentElement, { childList: true, subtree: true }));
 """
 """Records when a node's element appeared in the page, in milliseconds since the epoch."""
-PUSH_SCRIPT = """
-new EventSource("/live").onmessage = (event) => {
-  const [id, html] = JSON.parse(event.data);
-  document.querySelector("svg.tree").insertAdjacentHTML("beforeend", html);
-};
-"""
-
-
 # --- the run --------------------------------------------------------------------------------------------------------
 
 
 class GrowingRun:
     """A generated run: a tree over four stages that grows node by node, with 40 kB of files per node."""
 
-    def __init__(self, folder: Path, nodes: int, cells: int = 0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        nodes: int,
+        cells: int = 0,
+        *,
+        plan: DataPlan = PLAN,
+        make_events: Callable[[int], Iterable[Event]] = make_node_events,
+    ) -> None:
+        self._make_events = make_events
         folder.mkdir(parents=True)
         self.cells = cells
         self.folder = folder
@@ -106,7 +95,7 @@ class GrowingRun:
         idea = Idea.model_validate({"Name": "n", "Title": "A run to be looked at", "Experiments": ["one"]})
         self._append(
             RunStarted(idea=idea, settings={}, seed=0, version="0", model="m"),
-            PlanPrepared(data_plan=PLAN, datasets=()),
+            PlanPrepared(data_plan=plan, datasets=()),
         )
         for _ in range(nodes):
             self.add_node()
@@ -121,7 +110,7 @@ class GrowingRun:
             self._append_stage_end(STAGES[STAGES.index(stage) - 1], format_node_id(k - 1))
         self._write_files(format_node_id(k))
         shown = 0.0
-        for event in make_node_events(k):
+        for event in self._make_events(k):
             whole = _place_in_tree(event, k, first, stage) if isinstance(event, DecisionMade) else event
             self.log.append(whole)
             shown = time.time() if isinstance(event, DecisionMade) else shown
@@ -199,59 +188,6 @@ def _place_in_tree(event: DecisionMade, k: int, first: int, stage: StageName) ->
     )
 
 
-# --- baselines ------------------------------------------------------------------------------------------------------
-
-
-class PlainServer(ThreadingHTTPServer):
-    """A trivial server: stored bytes, and elements that are pushed unchanged."""
-
-    daemon_threads = True
-
-    def __init__(self, files: dict[str, tuple[str, bytes]]) -> None:
-        super().__init__(("127.0.0.1", 0), _PlainHandler)
-        self.ready = files
-        self.pushes: queue.Queue[tuple[str, str]] = queue.Queue()
-
-
-class _PlainHandler(BaseHTTPRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing."""
-
-    def do_GET(self) -> None:
-        server = self.server
-        assert isinstance(server, PlainServer)
-        if self.path == "/live":
-            return self._push(server)
-        kind, found = server.ready.get(self.path, ("text/plain", b""))
-        self.send_response(200)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(found)))
-        self.end_headers()
-        self.wfile.write(found)
-
-    def _push(self, server: PlainServer) -> None:
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.end_headers()
-        while (pushed := server.pushes.get())[0]:
-            self.wfile.write(f"data: {json.dumps(pushed)}\n\n".encode())
-            self.wfile.flush()
-
-
-@contextmanager
-def plain_server(files: dict[str, tuple[str, bytes]]) -> Generator[tuple[PlainServer, str]]:
-    """Run such a server, and yield it with its address."""
-    with PlainServer(files) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield server, f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.pushes.put(("", ""))
-            server.shutdown()
-            thread.join(10)
-
-
 # --- measuring ------------------------------------------------------------------------------------------------------
 
 
@@ -297,88 +233,30 @@ def measure_memory(pid: int) -> dict[str, float]:
     return {names[one[0]]: round(int(one[1]) * 1024 / 1e6, 1) for one in fields if one[0] in names}
 
 
-def read_load() -> float:
-    """Return the load average of the last minute."""
-    return float(Path("/proc/loadavg").read_text().split()[0])
-
-
-def measure_first_pages(browser: Browser, address: str, files: dict[str, tuple[str, bytes]]) -> dict[str, Any]:
-    """Measure the first page of a fresh server, later ones, and the same bytes from the plain server."""
-    cold = measure_paint(browser, address)
-    with plain_server(files) as (_, base):
-        pairs = [(measure_paint(browser, address), measure_paint(browser, base + "/")) for _ in range(7)]
-    ours, theirs = (summarize_spread([pair[i]["paint_ms"] for pair in pairs]) for i in (0, 1))
+def measure_first_pages(browser: Browser, address: str) -> dict[str, Any]:
+    """Measure the first page of a fresh server, and later ones."""
+    cold, later = measure_paint(browser, address), [measure_paint(browser, address) for _ in range(7)]
     return {
         "cold": cold,
-        "later_ms": ours,
-        "plain_ms": theirs,
-        "ratio": round(ours["p50"] / theirs["p50"], 2),
-        "first_byte_ms": summarize_spread([pair[0]["first_byte_ms"] for pair in pairs]),
+        "later_ms": summarize_spread([one["paint_ms"] for one in later]),
+        "first_byte_ms": summarize_spread([one["first_byte_ms"] for one in later]),
     }
 
 
-def measure_updates(
-    browser: Browser, address: str, growing: GrowingRun, files: dict[str, tuple[str, bytes]], number: int
-) -> dict[str, Any]:
-    """Measure new nodes in an open page, against elements that the plain server pushes into the same page."""
-    ours: list[float] = []
-    theirs: list[float] = []
-    with (
-        plain_server(files) as (server, base),
-        open_page(browser, address) as page,
-        open_page(browser, base + "/plain") as other,
-    ):
-        other.wait_for_load_state()
+def measure_updates(browser: Browser, address: str, growing: GrowingRun, number: int) -> dict[str, Any]:
+    """Measure new nodes in an open page."""
+    found: list[float] = []
+    with open_page(browser, address) as page:
         time.sleep(1.0)
-        sample = str(page.evaluate("document.querySelector('[id^=g-]').outerHTML"))
-        for k in range(number):
-
-            def push(k: int = k) -> tuple[str, float]:
-                name, at = f"pushed{k}", time.time()
-                server.pushes.put((name, sample.replace('id="g-', f'id="g-{name}" data-was="', 1)))
-                return name, at
-
-            ours.append(measure_update(page, growing.add_node))
-            theirs.append(measure_update(other, push))
+        for _ in range(number):
+            found.append(measure_update(page, growing.add_node))
             time.sleep(0.13)  # out of step with the server's polling
-    return {
-        "ms": summarize_spread(ours),
-        "pushed_ms": summarize_spread(theirs),
-        "over_pushed_ms": round(statistics.median(ours) - statistics.median(theirs), 1),
-        "ratio": round(statistics.median(ours) / statistics.median(theirs), 2),
-        "number": number,
-    }
+    return {"ms": summarize_spread(found), "number": number}
 
 
 def find_tree(viewer: Viewer, run: str) -> str:
     """Return the address of the tree of a run, with the token."""
     return f"{viewer.host}/runs/{run}/tree?{viewer.address.partition('?')[2]}"
-
-
-def compare_with_clone(browser: Browser, place: Path, growing: GrowingRun, before: Path, number: int) -> dict[str, Any]:
-    """Compare the page of these sources with that of another clone, alternating: first paints, and updates of an open
-    page.
-    """
-    paints, waits = ({"before": list[float](), "now": list[float]()} for _ in range(2))
-    with running_viewer(place, root=before) as old, running_viewer(place) as new:
-        sides = {"before": find_tree(old, place.name), "now": find_tree(new, place.name)}
-        for address in sides.values():
-            measure_paint(browser, address)  # what a server reads once
-        for _ in range(9):
-            for name, address in sides.items():
-                paints[name].append(measure_paint(browser, address)["paint_ms"])
-        for _ in range(4):
-            for name, address in sides.items():
-                with open_page(browser, address) as page:
-                    time.sleep(2.5)  # wait for what is fetched later
-                    for _ in range(max(2, number // 4)):
-                        waits[name].append(measure_update(page, growing.add_node))
-                        time.sleep(0.37)
-    return {
-        what: {name: summarize_spread(values) for name, values in found.items()}
-        | {"ratio": round(statistics.median(found["now"]) / statistics.median(found["before"]), 2)}
-        for what, found in (("paint_ms", paints), ("update_ms", waits))
-    }
 
 
 def measure_views(browser: Browser, viewer: Viewer, run: str) -> dict[str, dict[str, float]]:
@@ -410,44 +288,19 @@ def measure_many_pages(browser: Browser, address: str, growing: GrowingRun, page
     return {"pages": pages, "first_ms": summarize_spread(first), "last_ms": summarize_spread(last)}
 
 
-def fetch_page(browser: Browser, address: str) -> dict[str, tuple[str, bytes]]:
-    """Fetch the page of a run and what it loads, to be served as plain files; `/plain` has another script."""
-    found: dict[str, tuple[str, bytes]] = {}
-    with closing(browser.new_context()) as context:
-        context.set_default_timeout(LIMIT_MILLISECONDS)
-        page = context.new_page()
-        page.goto(address)
-        host = page.url.partition("/runs/")[0]
-        whole = context.request.get(page.url).body()
-        for kind, pick in (("text/css", "link[rel=stylesheet]"), ("image/svg+xml", "link[rel=icon]")):
-            path = page.get_attribute(pick, "href") or ""
-            found[path] = kind, context.request.get(host + path).body()
-        script = page.get_attribute("script[src]", "src") or ""
-        found[script] = "text/javascript", b""
-    found["/"] = "text/html; charset=utf-8", whole
-    found["/plain"] = "text/html; charset=utf-8", whole.replace(script.encode(), b"/push.js")
-    found["/push.js"] = "text/javascript", PUSH_SCRIPT.encode()
-    return found
-
-
 def measure_all(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
     """Measure everything, in the order in which a user would use it."""
     growing = GrowingRun(folder / "made", given.nodes, given.cells)
     files = sum(path.stat().st_size for path in (folder / "made" / "nodes").rglob("*") if path.is_file())
     with closing(growing.log), chromium() as browser:
-        with running_viewer(growing.folder) as once:
-            same = fetch_page(browser, find_tree(once, growing.folder.name))
-        began = read_load()
-        compared = (
-            compare_with_clone(browser, growing.folder, growing, given.before, given.updates) if given.before else None
-        )
+        began = os.getloadavg()[0]
         with running_viewer(growing.folder) as viewer:
             address = find_tree(viewer, growing.folder.name)
             used = {"started": measure_memory(viewer.pid)}
-            pages = measure_first_pages(browser, address, same)
+            pages = measure_first_pages(browser, address)
             others = measure_views(browser, viewer, growing.folder.name)
             used["after_pages"] = measure_memory(viewer.pid)
-            found = measure_updates(browser, address, growing, same, given.updates)
+            found = measure_updates(browser, address, growing, given.updates)
             used["after_updates"] = measure_memory(viewer.pid)
             several = measure_many_pages(browser, address, growing, given.pages, max(3, given.updates // 4))
             used["after_many"] = measure_memory(viewer.pid)
@@ -460,38 +313,27 @@ def measure_all(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
     return {
         "nodes": given.nodes,
         "cells": given.nodes * given.cells,
-        "against": compared,
         "views": others,
         "files_mb": round(files / 1e6, 1),
-        "prototype": PROTOTYPE,
-        "load": {"before": began, "after": read_load()},
+        "load": {"before": began, "after": os.getloadavg()[0]},
         "server_ready_seconds": round(viewer.seconds, 2),
         "paint": pages,
         "update": found,
         "many_pages": several,
         "memory": used,
-        "bytes": {
-            "page": len(same["/"][1]),
-            "of_style": sum(len(body) for kind, body in same.values() if kind == "text/css"),
-        },
     }
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path)
+    parser = make_parser(__doc__)
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--cells", type=int, default=20, help="cells per node")
-    parser.add_argument("--before", type=Path, help="a clone whose page is measured in the same run")
     parser.add_argument("--updates", type=int, default=40)
     parser.add_argument("--pages", type=int, default=10)
     parser.add_argument("--events", type=int, default=300)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="inspector-") as folder:
-        text = json.dumps(measure_all(Path(folder), given), indent=1)
-    print(text)
-    if given.out:
-        given.out.write_text(text + "\n")
+        print_report(measure_all(Path(folder), given), given.out)
     return 0
 
 

@@ -8,8 +8,6 @@ is a smaller `make demo`. Needs a package index (PyPI). Prints one JSON object; 
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import re
 import shutil
@@ -22,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+from benchmarks.report import make_parser, print_report
 from labwright.agent.cli import main as scientist
 from labwright.models.offline import researcher
 from labwright.models.roles.experiment_code import CodeInputs, Program
@@ -189,19 +188,15 @@ def measure_packages(bench: PackageRuns) -> dict[str, Any]:
 def main() -> int:
     if sys.argv[1:2] == ["--as"]:
         return run_importing(sys.argv[2].split(","), sys.argv[3:])
-    parser = argparse.ArgumentParser()
+    parser = make_parser(__doc__)
     parser.add_argument("--packages", default="einops,msgspec")
-    parser.add_argument("--out", type=Path)
     parser.add_argument("--runs", type=Path)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-packages-", ignore_cleanup_errors=True) as folder:
         runs = (args.runs or Path(folder)).absolute()
         runs.mkdir(parents=True, exist_ok=True)
         found = measure_packages(PackageRuns(runs, args.packages.split(",")))
-    text = json.dumps(found, indent=1)
-    print(text)
-    if args.out:
-        args.out.write_text(text + "\n")
+    print_report(found, args.out)
     return 0 if found["good"] else 1
 
 

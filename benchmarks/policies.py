@@ -19,7 +19,6 @@ first runs at the boundary of the five that help most, where not all parts can h
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -35,8 +34,8 @@ from random import Random
 from statistics import fmean, pstdev, stdev
 from typing import Any
 
-from labwright.evals.ablatecell import boundary_policy, published_policy
-from labwright.evals.ablatecell.golden import compute_recovery
+from benchmarks.ablation_policies import RunningArm, compute_recovery, compute_ucb_index, pick_arm, run_algorithm_one
+from benchmarks.report import make_parser, print_report
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.repository import MetricDirection
 from labwright.sandbox.repository.metric import parse_metric, read_metric
@@ -108,10 +107,8 @@ class PolicyWorld:
         self.seen[part].append(self.table.compute_effect(part, seed, other))
         return self.seen[part][-1]
 
-    def list_arms(self) -> list[boundary_policy.RunningArm]:
-        return [
-            boundary_policy.RunningArm(name, self.priors[name], tuple(values)) for name, values in self.seen.items()
-        ]
+    def list_arms(self) -> list[RunningArm]:
+        return [RunningArm(name, self.priors[name], tuple(values)) for name, values in self.seen.items()]
 
     def estimate_sigma(self) -> float:
         """Estimate the sigma of one effect; without repeats, effects are assumed to be exact."""
@@ -125,7 +122,7 @@ Policy = Callable[[PolicyWorld], None]
 
 def play_literal(world: PolicyWorld) -> None:
     """Algorithm 1 as printed: rounds of five candidates of one arm."""
-    published_policy.run_algorithm_one(
+    run_algorithm_one(
         world.priors,
         lambda arm: _effect_size(world.run_part(arm)),
         rounds=max(1, (world.runs_left - TOP_K) // TOP_K),
@@ -161,7 +158,7 @@ def play_ucb(world: PolicyWorld) -> None:
 
 
 def _ucb_index(values: Sequence[float], total: int) -> float:
-    return published_policy.compute_ucb_index(fmean(map(abs, values)), len(values), total, 2.0)
+    return compute_ucb_index(fmean(map(abs, values)), len(values), total, 2.0)
 
 
 def play_boundary(world: PolicyWorld) -> None:
@@ -169,7 +166,7 @@ def play_boundary(world: PolicyWorld) -> None:
     while True:
         seen, sigma = world.list_arms(), world.estimate_sigma()
         bad = set(ablation_bandit.find_harmful(seen, sigma))
-        chosen = boundary_policy.pick_arm([one for one in seen if one.name not in bad], sigma=sigma, k=TOP_K).next
+        chosen = pick_arm([one for one in seen if one.name not in bad], sigma=sigma, k=TOP_K).next
         if chosen is None or world.run_part(chosen) is None:
             return
 
@@ -305,10 +302,10 @@ class InventedParts:
 
     def _run_border(self, most: int) -> None:
         while self.spent + 2 <= most:
-            arms = [boundary_policy.RunningArm(f"{part:03}", 0.5, tuple(one)) for part, one in self.seen.items()]
+            arms = [RunningArm(f"{part:03}", 0.5, tuple(one)) for part, one in self.seen.items()]
             sigma = ablation_bandit.compute_pooled_sigma(self.seen.values(), self.baseline).sigma
             harmful = set(ablation_bandit.find_harmful(arms, sigma))
-            pick = boundary_policy.pick_arm([one for one in arms if one.name not in harmful], sigma=sigma, k=TOP_K)
+            pick = pick_arm([one for one in arms if one.name not in harmful], sigma=sigma, k=TOP_K)
             if pick.next is None or pick.separated:
                 return
             self._run_part(int(pick.next))
@@ -348,9 +345,8 @@ def _run_part(repository: Path, truth: Mapping[str, Any], how: Mapping[str, Any]
 
 
 def main(words: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = make_parser(__doc__)
     parser.add_argument("files", nargs="+", type=Path, help="tables, `measure REPOSITORY TRUTH`, or `border`")
-    parser.add_argument("--out", type=Path)
     parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--budgets", type=int, nargs="+", default=BUDGETS)
     parser.add_argument("--agreement", type=float, default=0.0, help="correlation of priors with importances, 0 to 1")
@@ -359,24 +355,19 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--python", default=sys.executable, help="interpreter for a repository")
     given = parser.parse_args(words)
     if str(given.files[0]) == "measure":
-        text = measure_repository(
-            given.files[1], json.loads(given.files[2].read_text()), given.seeds, given.python
-        ).model_dump_json(indent=1)
+        truth = json.loads(given.files[2].read_text())
+        found = measure_repository(given.files[1], truth, given.seeds, given.python).model_dump(mode="json")
     elif str(given.files[0]) == "border":
         found = compare_border(sizes=(8, 15, 25), noises=(0.3, 1.0), shares=(0.35, 0.5, 0.7, 1.0), draws=given.draws)
-        text = json.dumps(found, indent=1)
     else:
         tables = [StoredRuns.model_validate_json(file.read_text()) for file in given.files]
         terms = ComparisonTerms(given.draws, given.agreement, not given.unpaired)
-        text = json.dumps(
-            {
-                **asdict(terms),
-                "tables": [one.name for one in tables],
-                "acc_at_5": compare_policies(tables, given.budgets, terms),
-            },
-            indent=1,
-        )
-    given.out.write_text(text + "\n") if given.out else print(text)
+        found = {
+            **asdict(terms),
+            "tables": [one.name for one in tables],
+            "acc_at_5": compare_policies(tables, given.budgets, terms),
+        }
+    print_report(found, given.out)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ Not measured: tokens, images, the schema of the answer, and how long a provider 
 
 from __future__ import annotations
 
-import argparse
 import bisect
 import json
 import sys
@@ -21,6 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.report import make_parser, print_report
 from labwright.record.event_log import read_events, read_state
 from labwright.record.events.run_events import CallAnswered
 from labwright.record.llm_calls import PromptRecord, find_prompt
@@ -122,14 +122,10 @@ def _sum_calls(calls: list[RecordedCall], begun: list[int], chosen: Iterable[int
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("run", type=Path)
-    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    text = json.dumps(measure_run(open_run_folder(given.run)), indent=1)
-    print(text)
-    if given.out:
-        given.out.write_text(text + "\n")
+    print_report(measure_run(open_run_folder(given.run)), given.out)
     return 0
 
 

@@ -11,7 +11,6 @@ this machine and its disk; `--dir` chooses another one.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -26,6 +25,7 @@ from contextlib import closing
 from pathlib import Path
 from random import Random
 
+from benchmarks.report import make_parser, print_report
 from labwright.record.campaign import CAMPAIGN_LOG_FILE, CampaignLog, EntryQueued, read_campaign
 from labwright.record.event_log import EventLog, EventLogTail, read_events
 from labwright.record.events import Event
@@ -271,8 +271,7 @@ def _list_entries(folder: Path) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path)
+    parser = make_parser(__doc__)
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0, help="for the moments of the kills")
@@ -285,10 +284,7 @@ def main() -> int:
     if given.kills:
         with tempfile.TemporaryDirectory(prefix="record-", dir=given.dir) as folder:
             report |= measure_kills(Path(folder), given.kills, given.seed)
-    text = json.dumps(report, indent=1)
-    print(text)
-    if given.out:
-        given.out.write_text(text + "\n")
+    print_report(report, given.out)
     return 1 if report.get("lost") or report.get("repeated") or report.get("misread_while_written") else 0
 
 

@@ -8,9 +8,7 @@ linear model and boosted trees with defaults, and the better of the two after a 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import sys
 import tempfile
 import time
@@ -23,6 +21,7 @@ from typing import Any
 import numpy as np
 
 import labwright
+from benchmarks.report import make_parser, print_report
 from labwright.record.reducers.run_state import RunState, SearchState
 from labwright.record.reference_baselines import OFF_THE_SHELF_ARM, TRIVIAL_ARM, build_reference_space
 from labwright.record.schema.data_plan import (
@@ -211,19 +210,14 @@ def compare_dataset(name: str, *, trials: int, seed: int) -> BaselineComparison:
 
 
 def main(args: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description="The reference models next to plain scikit-learn, on three bundled datasets."
-    )
-    parser.add_argument("--out", type=Path, required=True, help="JSON file")
+    parser = make_parser(__doc__)
     parser.add_argument("--trials", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--dataset", action="append", choices=[*DATASETS], help="default: all three")
     options = parser.parse_args(args)
     names: list[str] = options.dataset or [*DATASETS]
     found = [asdict(compare_dataset(name, trials=options.trials, seed=options.seed)) for name in names]
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(found, indent=1))
-    print(json.dumps(found, indent=1))
+    print_report(found, options.out)
     return 0
 
 

@@ -2,18 +2,12 @@
 
 Each figure is a median over `--rounds` kernels, alternating with and without the sandbox. The attempts import
 numpy, torch, scikit-learn and matplotlib and submit nothing. Seconds and bytes; JSON on stdout and in `--out`.
-
-With `--against CHECKOUT`, whose environment is its `.venv`, only kernel starts and cells are measured, alternating
-between both checkouts so that both have the same load.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,6 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Literal
 
+from benchmarks.report import make_parser, print_report
 from labwright.record.schema.nodes import Cell
 from labwright.sandbox.cell_runner import execute
 from labwright.sandbox.cell_scheduler import RunningCell
@@ -159,15 +154,11 @@ CELL_COUNT = 40
 
 
 async def measure_cell_costs(place: Path, mode: Mode) -> dict[str, float]:
-    """Measure a kernel's start, and an empty cell after the first of its kernel.
+    """Measure an empty cell after the first of its kernel.
 
     Seconds from one cell to the next (`cell`), and within the kernel (`cell_in_kernel`).
     """
-    settings, found = SandboxSettings(isolation=mode), dict[str, float]()
-    with fresh_kernel(settings, place) as kernel:
-        began = time.perf_counter()
-        await kernel.start()
-        found["start"] = time.perf_counter() - began
+    settings = SandboxSettings(isolation=mode)
     if not (place / "views").exists():
         materialise("digits", views=place / "views", labels=place / "labels", seed=1)
     executor = LocalExecutor(
@@ -193,45 +184,7 @@ async def measure_cell_costs(place: Path, mode: Mode) -> dict[str, float]:
             assert outcome.failure is None, outcome.failure
     finally:
         await executor.close()
-    return found | {"cell": (walls[1] - walls[0]) / CELL_COUNT, "cell_in_kernel": (codes[1] - codes[0]) / CELL_COUNT}
-
-
-def compare_with_checkout(checkout: Path, rounds: int) -> dict[str, object]:
-    """Return medians and minima of `measure_cell_costs` in both checkouts, by mode, and their ratios."""
-    roots = {"before": checkout.absolute(), "after": Path(__file__).resolve().parents[1]}
-    found: dict[str, dict[Mode, list[dict[str, float]]]] = {words: {mode: [] for mode in MODES} for words in roots}
-    for number in range(rounds + 1):
-        for words, root in roots.items():
-            ran = subprocess.run(
-                [root / ".venv" / "bin" / "python", "-P", __file__, "--cells"],
-                cwd=root,
-                check=True,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            for mode, costs in json.loads(ran.stdout).items():
-                if number:  # the first round fills caches
-                    found[words][mode].append(costs)
-    report: dict[str, object] = {"rounds": rounds, "root": os.geteuid() == 0, "load": os.getloadavg()[0]}
-    for name, of in (("median", median), ("least", min)):
-        costs = {
-            words: {mode: {key: of(one[key] for one in many) for key in many[0]} for mode, many in by.items()}
-            for words, by in found.items()
-        }
-        report[name] = costs | {
-            "after_to_before": {
-                mode: {key: one / costs["before"][mode][key] for key, one in costs["after"][mode].items()}
-                for mode in MODES
-            }
-        }
-    return report
-
-
-async def measure_costs_here() -> dict[Mode, dict[str, float]]:
-    """Return the cell costs of this checkout, by mode."""
-    with tempfile.TemporaryDirectory() as name:
-        (Path(name) / "cache").mkdir()
-        return {mode: await measure_cell_costs(Path(name), mode) for mode in MODES}
+    return {"cell": (walls[1] - walls[0]) / CELL_COUNT, "cell_in_kernel": (codes[1] - codes[0]) / CELL_COUNT}
 
 
 async def measure_medians(rounds: int) -> dict[Mode, dict[str, float]]:
@@ -246,6 +199,7 @@ async def measure_medians(rounds: int) -> dict[Mode, dict[str, float]]:
                 figures = await measure_start(settings, place)
                 for words, code in STUBBORN_CODES.items():
                     figures[f"kill_{words}"] = await measure_stubborn(code, settings, place)
+                figures |= await measure_cell_costs(place, mode)
                 if number:  # the first round fills caches
                     found[mode].append(figures)
         for mode, many in (await measure_attempts(rounds, place)).items():
@@ -260,32 +214,15 @@ def check_promises(medians: Mapping[Mode, Mapping[str, float]]) -> dict[str, boo
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--against", type=Path, metavar="CHECKOUT")
-    parser.add_argument("--cells", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.cells or arguments.against:
-        found = (
-            asyncio.run(measure_costs_here())
-            if arguments.cells
-            else compare_with_checkout(arguments.against, arguments.rounds)
-        )
-        print(text := json.dumps(found, indent=1))
-        if arguments.out is not None:
-            arguments.out.write_text(text + "\n")
-        return 0
     medians = asyncio.run(measure_medians(arguments.rounds))
     ratios = {
         "with_walls_to_without": {key: medians["required"][key] / one for key, one in medians["none"].items() if one}
     }
-    text = json.dumps(
-        {"rounds": arguments.rounds, "medians": medians, "ratios": ratios, "kept": check_promises(medians)}, indent=1
-    )
-    print(text)
-    if arguments.out is not None:
-        arguments.out.write_text(text)
+    report = {"rounds": arguments.rounds, "root": os.geteuid() == 0, "load": os.getloadavg()[0], "medians": medians}
+    print_report(report | {"ratios": ratios, "kept": check_promises(medians)}, arguments.out)
     return 0
 
 

@@ -11,7 +11,6 @@ samplers do not matter.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import json
 import resource
@@ -19,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -28,6 +27,7 @@ from typing import Any
 
 from benchmarks.inspector import PLAN, GrowingRun
 from benchmarks.record import make_node_events
+from benchmarks.report import make_parser, print_report
 from labwright.inspector.status import build_status
 from labwright.record.event_log import EventLog, read_state
 from labwright.record.events import Event
@@ -136,13 +136,11 @@ def make_node_with_cells(k: int, count: int) -> Iterator[Event]:
 
 def measure_record(folder: Path, nodes: int, cells: int) -> dict[str, Any]:
     """Write such a record; return events per second, bytes, and the time to open it, to decide and to view it."""
-    import benchmarks.inspector as made
-
     levels = tuple(Level(name=f"l{n}") for n in range(-(-cells // 4)))
-    made.PLAN = PLAN.model_copy(update={"factor": "level", "levels": levels})  # pyright: ignore
-    made.make_node_events = lambda k: make_node_with_cells(k, cells)  # pyright: ignore
+    plan = PLAN.model_copy(update={"factor": "level", "levels": levels})
     began = time.perf_counter()
-    with closing(GrowingCellRun(folder / "run", nodes).log) as log:
+    growing = GrowingCellRun(folder / "run", nodes, plan=plan, make_events=lambda k: make_node_with_cells(k, cells))
+    with closing(growing.log) as log:
         wall, events = time.perf_counter() - began, log.state.last_decision
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         decided = [_time_decision(log, nodes) for _ in range(3)]
@@ -180,19 +178,18 @@ def _time_decision(log: EventLog, nodes: int) -> float:
 
 def measure_records(folder: Path, sizes: list[int], cells: int) -> list[dict[str, Any]]:
     """Measure records of several sizes, each written in its own process and left in the folder."""
-    found: list[dict[str, Any]] = []
-    for nodes in sizes:
-        place = folder / str(nodes)
-        place.mkdir()
-        ran = subprocess.run(
-            [sys.executable, "-m", "benchmarks.scale", "--one", place, "--nodes", str(nodes), "--cells", str(cells)],
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
-        found.append(json.loads(ran.stdout))
-        print(ran.stdout, file=sys.stderr, flush=True)
-    return found
+    return [_measure_apart(folder / str(nodes), nodes, cells) for nodes in sizes]
+
+
+def _measure_apart(place: Path, nodes: int, cells: int, *options: str) -> dict[str, Any]:
+    """Return what a process of its own measures (`--one`)."""
+    place.mkdir()
+    words = ["--one", str(place), "--nodes", str(nodes), "--cells", str(cells), *options]
+    ran = subprocess.run(
+        [sys.executable, "-m", "benchmarks.scale", *words], stdout=subprocess.PIPE, text=True, check=True
+    )
+    print(ran.stdout, file=sys.stderr, flush=True)
+    return json.loads(ran.stdout)
 
 
 def measure_pages(folder: Path, sizes: list[int]) -> dict[str, Any]:
@@ -360,32 +357,11 @@ def make_measured_events(k: int, trials: tuple[Trial, ...], plan: DataPlan, seed
 
 def measure_stages(sizes: list[tuple[int, int]], folder: Path) -> list[dict[str, Any]]:
     """Measure a decision in each stage of such runs, each in its own process."""
-    found: list[dict[str, Any]] = []
-    for nodes, cells in sizes:
-        for stage in STAGES:
-            place = folder / f"{stage}{nodes}"
-            place.mkdir()
-            ran = subprocess.run(
-                [
-                    sys.executable,
-                    "-m",
-                    "benchmarks.scale",
-                    "--stage",
-                    stage,
-                    "--one",
-                    place,
-                    "--nodes",
-                    str(nodes),
-                    "--cells",
-                    str(cells),
-                ],
-                stdout=subprocess.PIPE,
-                text=True,
-                check=True,
-            )
-            found.append(json.loads(ran.stdout))
-            print(ran.stdout, file=sys.stderr, flush=True)
-    return found
+    return [
+        _measure_apart(folder / f"{stage}{nodes}", nodes, cells, "--stage", stage)
+        for nodes, cells in sizes
+        for stage in STAGES
+    ]
 
 
 def measure_stage(folder: Path, stage: StageName, nodes: int, cells: int) -> dict[str, Any]:
@@ -497,8 +473,7 @@ def measure_taking(counts: tuple[int, ...] = (100, 1000, 10_000)) -> dict[str, f
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path)
+    parser = make_parser(__doc__)
     parser.add_argument("--nodes", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--cells", type=int, default=100, help="cells per node")
     parser.add_argument("--no-page", action="store_true")
@@ -516,18 +491,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         found["stages"] = measure_stages(list(CELL_SIZES), Path(name))
         if args.stages_only:
-            return _print_report(found, args.out)
+            print_report(found, args.out)
+            return 0
         found["taking_ms"] = measure_taking()
         found["record"] = measure_records(Path(name), args.nodes, args.cells)
         found["page"] = None if args.no_page else measure_pages(Path(name), args.nodes)
-    return _print_report(found, args.out)
-
-
-def _print_report(found: Mapping[str, Any], out: Path | None) -> int:
-    text = json.dumps(found, indent=1)
-    print(text)
-    if out is not None:
-        out.write_text(text)
+    print_report(found, args.out)
     return 0
 
 

@@ -12,10 +12,8 @@ with nodes of one job.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import heapq
-import json
 import sys
 import tempfile
 import time
@@ -26,6 +24,7 @@ from random import Random
 from unittest.mock import patch
 
 from benchmarks.cell_scheduling import CELLS_PER_NODE, compute_cell_bound, measure_reuse, measure_stage
+from benchmarks.report import make_parser, print_report
 from benchmarks.scripted_study import (
     JOB_LENGTHS,
     SlowModel,
@@ -148,8 +147,7 @@ def time_call(call: Callable[[], object]) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path)
+    parser = make_parser(__doc__)
     parser.add_argument("--unit", type=float, default=0.2)
     parser.add_argument(
         "--cell-unit",
@@ -183,10 +181,7 @@ def main() -> int:
         "cells_by_slots": {places: measure_packing(given.cell_unit, places) for places in given.slots},
         "cells_over_a_whole_run": measure_reuse(given.unit / 10),
     }
-    text = json.dumps(report, indent=1)
-    print(text)
-    if given.out:
-        given.out.write_text(text + "\n")
+    print_report(report, given.out)
     return 0
 
 

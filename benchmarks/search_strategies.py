@@ -12,13 +12,12 @@ at each level, and its effect with interval. Papers are compared by `scientist c
 
 from __future__ import annotations
 
-import argparse
-import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks.report import make_parser, print_report
 from labwright.record.claims.estimates import compute_paper_claims, find_winner
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.event_log import read_state
@@ -111,13 +110,12 @@ def _round(value: float | None) -> float | None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="one plan, searched in three ways")
+    parser = make_parser(__doc__)
     parser.add_argument("runs", type=Path)
     parser.add_argument("--model", default="")
     parser.add_argument("--base-url", default="")
     parser.add_argument("--only", action="append", default=[], metavar="TASK-WAY")
     parser.add_argument("--report", action="store_true", help="start nothing")
-    parser.add_argument("--out", type=Path)
     given = parser.parse_args(arguments)
     if not (given.report or given.model):
         parser.error("--model is required, except with --report")
@@ -133,10 +131,7 @@ def main(arguments: list[str] | None = None) -> int:
             state = _read_state(run)
         if state is not None and state.search.data_plan is not None:
             found[name] = summarize(state)
-    text = json.dumps(found, indent=1)
-    print(text)
-    if given.out:
-        given.out.write_text(text + "\n")
+    print_report(found, given.out)
     return 0
 
 

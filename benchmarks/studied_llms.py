@@ -8,10 +8,8 @@ Kernels, record, scoring and TeX are the real ones; the researcher is the script
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import csv
-import json
 import os
 import random
 import signal
@@ -25,6 +23,7 @@ from typing import Any
 
 import psutil
 
+from benchmarks.report import make_parser, print_report
 from benchmarks.studied_llm_server import StudiedLlmServer, find_question
 from labwright.models.replay import ScriptedModel
 from labwright.models.roles.experiment_code import CodeInputs, Program
@@ -366,7 +365,7 @@ async def measure_many_calls(place: Path, calls: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = make_parser(__doc__)
     parser.add_argument("--work", nargs=4)
     parser.add_argument("--calls", type=int, default=100_000)
     parser.add_argument("--kills", type=int, default=3)
@@ -384,7 +383,7 @@ def main() -> None:
         if args.calls:
             Path(place, "many").mkdir()
             found["many"] = asyncio.run(measure_many_calls(Path(place, "many"), args.calls))
-    print(json.dumps(found, indent=1))
+    print_report(found, args.out)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,7 @@ and four slots.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import math
 import sys
 import tempfile
@@ -29,6 +27,7 @@ from pydantic import BaseModel
 
 from benchmarks.cell_scheduling import answer_cell_role
 from benchmarks.planted_tuning import HOME, PlantedStudy, read
+from benchmarks.report import make_parser, print_report
 from benchmarks.scripted_study import SlowModel, draw_plots, make_context
 from labwright.models.backend import ModelRequest
 from labwright.models.roles.experiment_code import CodeInputs, Program
@@ -265,11 +264,10 @@ def measure_studies(studies: Sequence[PlantedStudy]) -> dict[str, Any]:
 
 def main() -> int:
     """Run the benchmark described in the module docstring."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("studies", type=Path, nargs="?", default=HOME / "examples.tar.gz")
     parser.add_argument("--check", action="store_true", help="only check whether the labels are true")
     parser.add_argument("--run", type=Path, help="report on a finished run instead")
-    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     if given.run is not None:
         found = compute_effort(read_state(open_run_folder(given.run)))
@@ -278,10 +276,7 @@ def main() -> int:
         studies = read(given.studies)
         found = {"studies": [describe_truth(one) for one in studies]} if given.check else measure_studies(studies)
         good = all(one["label_holds"] for one in found["studies"]) and found.get("goals_met", True)
-    text = json.dumps(found, indent=1)
-    print(text)
-    if given.out is not None:
-        given.out.write_text(text + "\n")
+    print_report(found, given.out)
     return 0 if good else 1
 
 

@@ -3,7 +3,6 @@
 bench         `scientist bench mlr`: tasks from idea to judged paper (docs/benchmarks.md)
 paper_pairs   `scientist compare`: runs side by side, papers judged in pairs (docs/benchmarks.md)
 agreement     `scientist judge-agreement`: a judge's scores against human scores (docs/judge.md)
-ablatecell    `python -m labwright.evals.ablatecell.golden`: cases of reproduce-then-ablate (docs/repositories.md)
 ablationbench `scientist missing-ablations`, `bench ablation`, `bench ablation-judge` (docs/benchmarks.md)
 injection     `python -m labwright.evals.injection`: papers with prompt injection, made by `hostile` (docs/judge.md)
 item_loop     what the benchmarks share: items in processes of their own, options, results

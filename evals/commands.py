@@ -108,7 +108,7 @@ class BenchAblationJudge(
     CliCommand,
     to=bench,
     name="ablation-judge",
-    work="evals.ablationbench.judge_command:run_judge_eval",
+    work="evals.ablationbench.command:run_judge_eval",
     settings=(*MODEL_SETTINGS, "budget_usd", "budget_tokens"),
 ):
     """Compare plan judges with human labels. Exits 1 if a judge did not answer for a plan."""

@@ -73,6 +73,10 @@ class MeanWithInterval(FrozenModel):
     high: float | None
     n: int
 
+    @property
+    def range_text(self) -> str:
+        return "-" if self.low is None or self.high is None else f"{self.low:.3f} to {self.high:.3f}"
+
 
 def compute_mean(values: Sequence[float]) -> MeanWithInterval | None:
     """Return the mean of the papers' values; None without values."""

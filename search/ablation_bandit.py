@@ -6,7 +6,7 @@ positive if the part helps; importance is the magnitude of their mean. Every arm
 parts with effects near zero are ablated together (`run_group_test`), then the largest effects get fresh seeds. Runs on
 the border of the k best instead of fresh seeds found no more (`python -m benchmarks.policies border`).
 
-Source: AblateCell, whose policy as printed is `evals.ablatecell.published_policy`; Zeller and Hildebrandt 2002,
+Source: AblateCell, whose policy as printed is `benchmarks.ablation_policies`; Zeller and Hildebrandt 2002,
 "Simplifying and isolating failure-inducing input" (`run_group_test`).
 """
 

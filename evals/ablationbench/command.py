@@ -5,40 +5,71 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import ValidationError
 from rich.text import Text
 
-from labwright.agent.cli.errors import DONE, INTERRUPTED, format_line, print_lines, print_result, print_to_stderr
+from labwright.agent.cli.errors import DONE, format_line, print_lines, print_result
 from labwright.agent.cli.preflight import check_writable
 from labwright.agent.forecast import check_prices_known, open_budgeted_models
 from labwright.agent.settings import Settings, compose_settings
-from labwright.evals.ablationbench.data import TASKS, BenchPaper, Task, find_tasks, read_papers
-from labwright.evals.ablationbench.judge_eval import JudgeEval, read_judge_eval
+from labwright.evals.ablationbench.data import (
+    TASKS,
+    BenchPaper,
+    LabelledPlan,
+    Task,
+    find_tasks,
+    read_labels,
+    read_papers,
+)
+from labwright.evals.ablationbench.judge_eval import (
+    MAJORITY,
+    JudgeEval,
+    JudgeTable,
+    PlanLabels,
+    PooledFigure,
+    build_judge_table,
+    label_plan,
+    read_judge_eval,
+    vote_majority,
+)
 from labwright.evals.ablationbench.output import (
     AblationBenchTable,
     build_table,
     format_bench,
-    format_interval,
     format_planned_work,
     table_to_csv,
 )
-from labwright.evals.ablationbench.results import PaperResult, check_plans, list_stored_judges
+from labwright.evals.ablationbench.plan_judge import PlanVerdict
+from labwright.evals.ablationbench.results import (
+    PaperResult,
+    check_plans,
+    find_plan_file,
+    list_stored_judges,
+    read_stored_rows,
+)
 from labwright.evals.ablationbench.roles import PAPER_ABLATIONS
 from labwright.evals.ablationbench.runner import MODEL_PLANNERS, AblationBenchWork, OpenModels, run_bench
-from labwright.evals.ablationbench.scores import PairedPlannerDifference, compute_paired_difference
-from labwright.evals.commands import BenchAblation
-from labwright.evals.item_loop import JSON_FILE, check_options, parse_names, report_results
+from labwright.evals.ablationbench.scores import PairedPlannerDifference, Row, compute_paired_difference
+from labwright.evals.commands import BenchAblation, BenchAblationJudge
+from labwright.evals.item_loop import (
+    JSON_FILE,
+    OPTIONS_FILE,
+    STOPS,
+    check_options,
+    open_answers,
+    parse_names,
+    print_interrupted,
+    report_results,
+)
 from labwright.models.client import Models
 from labwright.models.offline.judgements import CONFIGURE_MODEL_HINT
 from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import adjust_p_values
 from labwright.record.errors import UsageError
-from labwright.record.event_log import EventLog, Recorder
-from labwright.record.lock import acquire_lock
-from labwright.record.run_folder import write_file
+from labwright.record.event_log import Recorder
 from labwright.record.schema import FrozenModel
 from labwright.record.table import Table
 
@@ -109,7 +140,7 @@ def format_comparison(found: PlannerComparison) -> Iterator[Text | Table]:
                 one.second,
                 str(one.difference.n),
                 f"{one.difference.mean:+.3f}",
-                format_interval(one.difference),
+                one.difference.range_text,
                 "-" if one.adjusted is None else f"{one.adjusted:.3f}",
             )
             for one in found.paired
@@ -118,7 +149,7 @@ def format_comparison(found: PlannerComparison) -> Iterator[Text | Table]:
     yield format_line("difference: first minus second, by paper; intervals resample papers, p by paired t tests", "dim")
 
 
-LOG_FILE, CONFIG_FILE = "answers.jsonl", "bench.json"
+LOG_FILE = "answers.jsonl"
 PLANNERS = (*MODEL_PLANNERS, "headings")
 
 
@@ -159,10 +190,11 @@ def run_ablation_bench(args: BenchAblation) -> int:
         print_lines(format_planned_work(bench, papers))
         return DONE
     check_out(args.out)
-    results = _run_work(args, bench, papers, settings)
+    try:
+        results = _run_work(args, bench, papers, settings)
+    except STOPS:
+        return print_interrupted()
     k = {task: bench.max_entries(task) for task in tasks}
-    if results is None:
-        return INTERRUPTED
     made = build_table(results, split=args.split, planner=bench.planner, judges=bench.judges, k=k)
     calibration = _read_calibration(args.calibration)
     lines = format_bench(made, calibration)
@@ -241,8 +273,8 @@ def make_opener(settings: Settings, own: str) -> OpenModels:
 
 def _run_work(
     args: BenchAblation, bench: AblationBenchWork, papers: Sequence[BenchPaper], settings: Settings
-) -> list[PaperResult] | None:
-    """Run the work in the benchmark's folder and return the results; None if interrupted."""
+) -> list[PaperResult]:
+    """Run the work in the benchmark's folder and return the results."""
     own = settings.models.list_candidates(PAPER_ABLATIONS)[0].name
     begun = AblationBenchConfig(
         data=args.data or "",
@@ -257,14 +289,8 @@ def _run_work(
     )
     check_config(args.out, begun)
     check_prices_known(settings)
-    args.out.mkdir(parents=True, exist_ok=True)
-    with acquire_lock(args.out), closing(EventLog(args.out / LOG_FILE, kind="answers")) as log:
-        write_file(args.out / CONFIG_FILE, begun.model_dump_json(indent=1) + "\n")
-        try:
-            return asyncio.run(run_bench(bench, papers, args.out, log, make_opener(settings, own)))
-        except KeyboardInterrupt:
-            print_to_stderr("interrupted (Ctrl-C); continue with the same command")
-            return None
+    with open_answers(args.out, begun, file=LOG_FILE) as log:
+        return asyncio.run(run_bench(bench, papers, args.out, log, make_opener(settings, own)))
 
 
 def check_out(out: Path) -> None:
@@ -276,7 +302,7 @@ def check_out(out: Path) -> None:
 
 def check_config(out: Path, config: AblationBenchConfig) -> None:
     """Reject a folder that was created with different options. Raises `UsageError`."""
-    kept = out / CONFIG_FILE
+    kept = out / OPTIONS_FILE
     if not kept.exists() and out.exists() and any(out.iterdir()):
         raise UsageError(f"{out} is not empty and contains no ablation benchmark: choose another --out")
     check_options(kept, config)
@@ -289,3 +315,144 @@ def _read_calibration(path: Path | None) -> JudgeEval | None:
         return read_judge_eval(path)
     except (OSError, ValueError):
         raise UsageError(f"--calibration {path}: give the output folder of scientist bench ablation-judge") from None
+
+
+# `scientist bench ablation-judge`: compare plan judges with human labels.
+
+
+def run_judge_eval(args: BenchAblationJudge) -> int:
+    tasks = choose_tasks(args.task, args.data)
+    settings = compose_settings(config=args.config, flags=args.flags)
+    judges = choose_judges(args.judges, args.answers, tasks, settings.models)
+    check_out(args.out)
+    try:
+        found = JudgeEval(judges=tuple(one for task in tasks for one in _build_tables(args, task, judges, settings)))
+    except STOPS:
+        return print_interrupted()
+    is_complete = not any(one.not_judged for one in found.judges)
+    return report_results(args.out, found, None, format_judge_eval(found), is_complete=is_complete, json=args.json)
+
+
+def _build_tables(
+    args: BenchAblationJudge, task: Task, judges: Sequence[str], settings: Settings
+) -> Iterator[JudgeTable]:
+    """Yield a table for each judge on one task, and for their majority."""
+    plans = read_labels(args.data, task)
+    args.out.mkdir(parents=True, exist_ok=True)
+    if args.answers is not None:
+        answers = args.answers
+        by_judge = {
+            judge: [
+                label_plan(task, plan, read_stored_rows(answers, task, judge, plan.planner, plan.paper))
+                for plan in plans
+            ]
+            for judge in judges
+        }
+    else:
+        by_judge = _ask_judge(args, task, plans, judges, settings)
+    for judge, found in by_judge.items():
+        yield build_judge_table(task, judge, found)
+    if len(judges) > 1:
+        yield build_judge_table(task, MAJORITY, vote_majority(list(by_judge.values())))
+
+
+def _ask_judge(
+    args: BenchAblationJudge, task: Task, plans: Sequence[LabelledPlan], judges: Sequence[str], settings: Settings
+) -> dict[str, list[PlanLabels]]:
+    """Ask models to judge the labelled plans."""
+    folder = args.plans or Path(args.data) / "plans"
+    papers = _read_all_papers(args, task)
+    rows: dict[tuple[str, str, str], list[Row]] = {}
+    check_prices_known(settings)
+    own = settings.models.list_candidates(PAPER_ABLATIONS)[0].name
+    check_config(
+        args.out,
+        begun := AblationBenchConfig(
+            data=args.data,
+            split="judge_eval",
+            planner="labelled",
+            plans=str(folder),
+            answers="",
+            model="",
+            judges=tuple(judges),
+            k=None,
+            controls=False,
+        ),
+    )
+    with open_answers(args.out, begun, file=LOG_FILE) as log:
+        for planner in dict.fromkeys(plan.planner for plan in plans):
+            here = [
+                papers[plan.paper]
+                for plan in plans
+                if plan.planner == planner
+                and plan.paper in papers
+                and find_plan_file(folder, task, planner, plan.paper) is not None
+            ]
+            bench = AblationBenchWork(planner, tuple(judges), 1000, folder, controls=False)
+            for result in asyncio.run(run_bench(bench, here, args.out / planner, log, make_opener(settings, own))):
+                judged = result.find_judged("plan")
+                for verdict in judged.verdicts if judged and result.plan.state == "done" else ():
+                    if verdict.state == "done":
+                        names = [one.name for one in judged.entries] if judged else []
+                        rows[verdict.judge, planner, result.id] = _verdict_to_rows(
+                            task, verdict, papers[result.id], names
+                        )
+    return {
+        judge: [label_plan(task, plan, rows.get((judge, plan.planner, plan.paper))) for plan in plans]
+        for judge in judges
+    }
+
+
+def _read_all_papers(args: BenchAblationJudge, task: Task) -> dict[str, BenchPaper]:
+    """Read the papers of both splits that have tables."""
+    found: dict[str, BenchPaper] = {}
+    for split in ("test", "dev"):
+        with suppress(UsageError):
+            found |= {paper.id: paper for paper in read_papers(args.data, task, split, papers=args.papers)}
+    if not found:
+        raise UsageError(
+            f"--data {args.data}: there is neither {task}/dev.jsonl nor {task}/test.jsonl with the papers that "
+            "judges have to see"
+        )
+    return found
+
+
+def _verdict_to_rows(task: Task, verdict: PlanVerdict, paper: BenchPaper, names: Sequence[str]) -> list[Row]:
+    """Convert a verdict to rows by name, as in the human labels."""
+    if task == "author":
+        return [
+            {"name_in_paper": one.name, "name_in_plan": [names[at] for gold, at in verdict.pairs if gold == place]}
+            for place, one in enumerate(paper.gold)
+        ]
+    return [{"name_in_plan": name, "appears_in_review": at in verdict.matched_entries} for at, name in enumerate(names)]
+
+
+def format_judge_eval(found: JudgeEval) -> Iterator[Text | Table]:
+    """Format one row per judge: means over plans, then figures over all items with intervals."""
+    for task in dict.fromkeys(one.task for one in found.judges):
+        here = [one for one in found.judges if one.task == task]
+        yield Text(f"{task}: {here[0].plans} labelled plans, {max(one.items for one in here)} items", style="bold")
+        yield Table.of(
+            ("judge", "F1", "sensitivity", "specificity", "kappa"),
+            (
+                (
+                    one.judge,
+                    f"{one.macro_f1:.3f}",
+                    *(_format_pooled(part) for part in (one.sensitivity, one.specificity, one.kappa)),
+                )
+                for one in here
+            ),
+        )
+        for one in here:
+            if one.not_judged:
+                yield format_line(f"{one.judge} gave no answer for {one.not_judged} of {one.plans} plans", "yellow")
+    yield format_line(
+        "F1: mean over plans in which humans found a match; the rest over all items, 95 % intervals over "
+        "papers; published F1 is macro_upstream in the JSON",
+        "dim",
+    )
+
+
+def _format_pooled(one: PooledFigure) -> str:
+    value = "-" if one.value is None else f"{one.value:.3f}"
+    return value if one.low is None else f"{value} ({one.low:.2f}-{one.high:.2f})"

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from labwright.evals.ablationbench.papers import ACTIONS, PlannedAblation, parse_entry
-from labwright.evals.ablationbench.rows import Row
+from labwright.evals.ablationbench.scores import Row
+from labwright.evals.item_loop import select_items
 from labwright.record.errors import UsageError
 from labwright.sandbox.data.frames import import_datasets_library, import_pyarrow
 
@@ -69,10 +70,7 @@ def read_papers(
     twice = {one.id for one in read if sum(other.id == one.id for other in read) > 1}
     if twice:
         raise UsageError(f"--data {data}: {task}/{split} has the id {min(twice)} twice: remove one of its rows")
-    for pattern in only:
-        if not any(fnmatch(one.id, pattern) for one in read):
-            raise UsageError(f"--only {pattern} matches none of the {len(read)} papers of {task}/{split}")
-    return tuple(one for one in read if not only or any(fnmatch(one.id, pattern) for pattern in only))
+    return select_items(read, only, f"papers of {task}/{split}", lambda one, pattern: fnmatch(one.id, pattern))
 
 
 def find_tasks(data: str) -> tuple[Task, ...]:

@@ -7,20 +7,131 @@ resemble those that are scored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import astuple
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 from pydantic import Field
 
-from labwright.evals.ablationbench.agreement import LabelAgreement, PlanLabels, build_labels, compute_upstream_f1
 from labwright.evals.ablationbench.data import LabelledPlan, Task
-from labwright.evals.ablationbench.rows import Row
-from labwright.evals.ablationbench.scores import find_majority
+from labwright.evals.ablationbench.scores import Row, find_majority, parse_names
 from labwright.evals.intervals import SEED, percentile_interval, resample_sums
 from labwright.record.schema import FrozenModel
+
+# Agreement of a judge with humans on labelled plans (JudgeEval).
+#
+# An item is a gold ablation (is it matched?) or, for reviewers, an entry (is it requested?). Means are over the plans
+# in which humans found a match, for every judge; without one, recall is undefined. Pooled figures include all items.
+
+NO_MATCH, NO_ANSWER = "people found no match in this plan", "the judge gave no answer for this plan"
+
+
+@dataclass(frozen=True)
+class LabelAgreement:
+    """Counts of items of one or more plans, by the answers of humans and judge."""
+
+    tp: int = 0
+    fp: int = 0
+    fn: int = 0
+    tn: int = 0
+
+    def __add__(self, other: LabelAgreement) -> LabelAgreement:
+        return LabelAgreement(self.tp + other.tp, self.fp + other.fp, self.fn + other.fn, self.tn + other.tn)
+
+    @property
+    def item_count(self) -> int:
+        return self.tp + self.fp + self.fn + self.tn
+
+    @property
+    def precision(self) -> float:
+        return self.tp / (self.tp + self.fp) if self.tp + self.fp else 0.0
+
+    @property
+    def recall(self) -> float:
+        """Sensitivity: share of the humans' matches that the judge finds."""
+        return self.tp / (self.tp + self.fn) if self.tp + self.fn else 0.0
+
+    @property
+    def specificity(self) -> float | None:
+        """Share of the items unmatched by humans that the judge does not match either; None without such items."""
+        return self.tn / (self.tn + self.fp) if self.tn + self.fp else None
+
+    @property
+    def f1(self) -> float:
+        return 2 * self.tp / (2 * self.tp + self.fp + self.fn) if self.tp else 0.0
+
+    @property
+    def kappa(self) -> float | None:
+        """Cohen's kappa; None if both give all items the same label."""
+        expected = (self.tp + self.fn) * (self.tp + self.fp) + (self.tn + self.fp) * (self.tn + self.fn)
+        chance = expected / self.item_count**2 if self.item_count else 1.0
+        return None if chance == 1.0 else ((self.tp + self.tn) / self.item_count - chance) / (1 - chance)
+
+
+@dataclass(frozen=True)
+class PlanLabels:
+    """Labels of humans and a judge for the items of a plan; `judge` is None if it gave no answer.
+
+    `upstream` is how the public code reads the rows: rows of an author judge that are entirely null count as
+    matches.
+    """
+
+    id: str
+    human: tuple[bool, ...]
+    judge: tuple[bool, ...] | None
+    upstream: tuple[bool, ...] | None = None
+
+    @property
+    def agreement(self) -> LabelAgreement:
+        return count_agreement(self.human, self.judge or ())
+
+
+def count_agreement(human: Sequence[bool | int], judge: Sequence[bool | int]) -> LabelAgreement:
+    both = list(zip(map(bool, human), map(bool, judge), strict=False))
+    return LabelAgreement(
+        both.count((True, True)), both.count((False, True)), both.count((True, False)), both.count((False, False))
+    )
+
+
+def build_labels(
+    task: str, human: Iterable[Row], rows: Iterable[Row] | None, plan: Sequence[str] | None = None, *, id: str = ""
+) -> PlanLabels:
+    """Return the items of a plan in the humans' order.
+
+    `plan` has the names of its entries; with None, every name counts as one.
+    """
+    human_matches = _find_matched(task, human, plan)
+    if rows is None:
+        return PlanLabels(id, tuple(human_matches.values()), None)
+    judged = _find_matched(task, rows, plan)
+    given = tuple(judged.get(one, False) for one in human_matches)
+    null = task == "author" and not any(judged.values())
+    return PlanLabels(
+        id, tuple(human_matches.values()), given, tuple(one in judged for one in human_matches) if null else given
+    )
+
+
+def _find_matched(task: str, rows: Iterable[Row], plan: Sequence[str] | None) -> dict[str, bool]:
+    """Return whether the rows match each item; contradictory rows on an entry count as no match."""
+    found: dict[str, bool] = {}
+    for row in rows:
+        if task == "author":
+            hits = [one for one in parse_names(row.get("name_in_plan")) if plan is None or one in plan]
+            for name in parse_names(row.get("name_in_paper")):
+                found[name] = found.get(name, False) or bool(hits)
+        else:
+            for name in parse_names(row.get("name_in_plan")):
+                found[name] = found.get(name, True) and row.get("appears_in_review") is True
+    return found
+
+
+def compute_upstream_f1(task: str, one: PlanLabels) -> float:
+    """Return F1 with the bug of the public code: entirely null labels of an author plan count as matches."""
+    human = (True,) * len(one.human) if task == "author" and not any(one.human) else one.human
+    return count_agreement(human, one.upstream or one.judge or ()).f1
+
 
 MAJORITY = "majority"
 

@@ -10,9 +10,8 @@ from pydantic import Field
 from rich.text import Text
 
 from labwright.agent.cli.errors import format_line
-from labwright.evals.ablationbench.agreement import count_agreement
 from labwright.evals.ablationbench.data import TASKS, BenchPaper, Task
-from labwright.evals.ablationbench.judge_eval import MAJORITY, JudgeEval, JudgeTable, correct_share
+from labwright.evals.ablationbench.judge_eval import MAJORITY, JudgeEval, JudgeTable, correct_share, count_agreement
 from labwright.evals.ablationbench.plan_judge import PlanVerdict
 from labwright.evals.ablationbench.results import CONTROLS, JudgedPlan, PaperResult, PlanSource
 from labwright.evals.ablationbench.runner import MODEL_PLANNERS, AblationBenchWork
@@ -393,7 +392,7 @@ def _figures_table(one: TaskTable, judge: JudgeTable | None) -> Table:
                 (
                     name,
                     f"{mean.mean:.3f}",
-                    format_interval(mean),
+                    mean.range_text,
                     "-" if mean.sd is None else f"{mean.sd:.3f}",
                     "" if value is None else f"{value:.3f}",
                 )
@@ -402,10 +401,6 @@ def _figures_table(one: TaskTable, judge: JudgeTable | None) -> Table:
         ("figure", "mean", "95 % interval", "sd", "" if judge is None else "corrected for the judge's errors"),
         rows=rows,
     )
-
-
-def format_interval(mean: MeanWithInterval) -> str:
-    return "-" if mean.low is None or mean.high is None else f"{mean.low:.3f} to {mean.high:.3f}"
 
 
 def _format_judges(one: TaskTable, judge: JudgeTable | None) -> Iterator[Text | Table]:

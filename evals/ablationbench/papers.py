@@ -13,10 +13,11 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
 from pydantic import Field
 
+from labwright.evals.ablationbench.roles import Action
 from labwright.models.roles.judge import ShownPaper
 from labwright.record.baseline_check import Ablation, is_same_ablation
 from labwright.record.schema import FrozenModel
@@ -205,7 +206,6 @@ def _format_titles(titles: Sequence[_SectionTitle]) -> str:
 # Ablations in the format of AblationBench's plans, gold tables and judges, parsed leniently. Source: AblationBench,
 # appendix A.1. Runs of this program execute `record.baseline_check.Ablation`, which is stricter.
 
-Action = Literal["REMOVE", "REPLACE", "ADD"]
 ACTIONS: tuple[Action, ...] = get_args(Action)
 _VERBS = {"REMOVE": "remove", "REPLACE": "replace", "ADD": "add"}
 

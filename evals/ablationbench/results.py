@@ -11,7 +11,7 @@ from pydantic import Field
 from labwright.evals.ablationbench.data import BenchPaper, Task, read_json_lines
 from labwright.evals.ablationbench.papers import PlannedAblation
 from labwright.evals.ablationbench.plan_judge import PlanMatch, PlanVerdict
-from labwright.evals.ablationbench.rows import find_requested_entries, parse_pairs
+from labwright.evals.ablationbench.scores import find_requested_entries, parse_pairs
 from labwright.record.errors import UsageError
 from labwright.record.reducers.run_state import RoleUsage
 from labwright.record.schema import FrozenModel

@@ -48,7 +48,7 @@ from labwright.evals.ablationbench.results import (
 from labwright.evals.ablationbench.roles import PaperAblationsInputs, ReviewRequest
 from labwright.evals.ablationbench.scores import K_AUTHOR, K_REVIEWER
 from labwright.models.client import ModelClient, Models
-from labwright.models.errors import CatalogueError, ModelConfigError, ModelError
+from labwright.models.errors import CatalogueError, ModelConfigError, ModelError, ProviderDown
 from labwright.record.event_log import Recorder
 from labwright.record.events.run_events import CallAnswered
 from labwright.record.reducers.run_state import RoleUsage
@@ -141,7 +141,7 @@ class _BenchRunner:
                 found = cut_plan(await self._plan_from_headings(paper), self.bench.max_entries(paper.task))
                 return _to_result(found, time.monotonic() - began)
             return await self._ask_plan(paper)
-        except ModelConfigError:
+        except (ModelConfigError, ProviderDown):
             raise
         except FAILURES as error:
             return PlanResult(state="failed", why=_format_error(error))
@@ -246,7 +246,7 @@ class _BenchRunner:
                 requests = await self._ask_requests(judge, paper)
                 seen = await read_visible_paper(paper.folder, show_all=True)
                 matches = await ask_reviewer_matches(client, paper, seen.shown_paper, requests, entries)
-        except ModelConfigError:
+        except (ModelConfigError, ProviderDown):
             raise
         except FAILURES as error:
             return PlanVerdict(judge=judge, state="failed", why=_format_error(error))

@@ -7,16 +7,59 @@ gold ablations counts twice, two entries for one gold ablation count once. A rat
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import log2
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic import Field
 
-from labwright.evals.ablationbench.rows import Pairs
 from labwright.evals.intervals import MeanWithInterval, compute_mean
 from labwright.record.claims.estimates import compute_p_value
 from labwright.record.schema import FrozenModel
+
+# Convert judges' answers in the benchmark's files (rows by name) to pairs of positions and votes on entries.
+#
+# Rows refer to ablations by name. A repeated name counts for every ablation that has it, an unknown one for none;
+# null, an empty list and a missing side mean no match.
+
+Row = Mapping[str, Any]
+Pairs = frozenset[tuple[int, int]]
+"""Positions of a gold ablation and of an entry, both from 0."""
+
+
+def parse_names(value: object) -> tuple[str, ...]:
+    """Return the names in a field, which may have one, several or none."""
+    if value is None:
+        return ()
+    listed = cast(Sequence[object], value) if isinstance(value, list | tuple) else [value]
+    return tuple(str(one) for one in listed if one is not None)
+
+
+def parse_pairs(rows: Iterable[Row], gold: Sequence[str], plan: Sequence[str]) -> Pairs:
+    """Return the pairs that an author judge's rows name."""
+    return frozenset(
+        (of_gold, of_plan)
+        for row in rows
+        for of_gold in _find_positions(row.get("name_in_paper"), gold)
+        for of_plan in _find_positions(row.get("name_in_plan"), plan)
+    )
+
+
+def _find_positions(value: object, names: Sequence[str]) -> list[int]:
+    wanted = set(parse_names(value))
+    return [at for at, name in enumerate(names) if str(name) in wanted]
+
+
+def find_requested_entries(rows: Iterable[Row], plan: Sequence[str]) -> frozenset[int]:
+    """Return the positions of entries that a reviewer judge's rows find in the reviews; contradictory rows count as
+    no.
+    """
+    answers: dict[str, bool] = {}
+    for row in rows:
+        for name in parse_names(row.get("name_in_plan")):
+            answers[name] = answers.get(name, True) and row.get("appears_in_review") is True
+    return frozenset(at for at, name in enumerate(plan) if answers.get(str(name), False))
+
 
 K_AUTHOR, K_REVIEWER = 5, 2
 NO_GOLD, NO_REQUEST = "no gold ablation", "no suggestion in the reviews"
@@ -53,7 +96,7 @@ def compute_author_score(gold: int, entries: int, pairs: Pairs, *, k: int | None
     found = [any(one == at for one, _ in pairs) for at in range(gold)]
     matched = len({entry for _, entry in pairs})
     alone = count_one_to_one(pairs)
-    plain = _compute_score([int(hit) for hit in found], kept - matched, matched, kept)
+    plain = compute_score([int(hit) for hit in found], kept - matched, matched, kept)
     return AuthorScore(
         **plain.model_dump(),
         ndcg=_compute_dcg(found[:depth]) / (_compute_dcg([True] * min(depth, gold)) or 1.0),
@@ -68,10 +111,10 @@ def compute_reviewer_score(count: int, entries: int, matched: frozenset[int], *,
     kept = entries if k is None else min(k, entries)
     hits = sum(at < kept for at in matched)
     met = min(hits, count)
-    return _compute_score([1] * met + [0] * (count - met), kept - hits, hits, kept)
+    return compute_score([1] * met + [0] * (count - met), kept - hits, hits, kept)
 
 
-def _compute_score(found: Sequence[int], false: int, matched: int, entries: int) -> PlanFigures:
+def compute_score(found: Sequence[int], false: int, matched: int, entries: int) -> PlanFigures:
     hits, missed = sum(found), len(found) - sum(found)
     return PlanFigures(
         precision=_divide(hits, hits + false),
@@ -135,17 +178,6 @@ def find_majority(answers: Sequence[frozenset[Vote] | None]) -> frozenset[Vote] 
 
 def format_not_judged(answers: Sequence[object | None]) -> str:
     return f"{sum(one is not None for one in answers)} of {len(answers)} judges answered"
-
-
-def score_separate_votes(
-    gold: int, entries: int, answers: Sequence[Pairs | None], *, k: int | None = None
-) -> PlanFigures:
-    """Return the score if gold ablations and entries are voted on separately, whatever they are matched with."""
-    kept = entries if k is None else min(k, entries)
-    cut = [None if one is None else frozenset(pair for pair in one if pair[1] < kept) for one in answers]
-    found = find_majority([None if one is None else frozenset(pair[0] for pair in one) for one in cut]) or frozenset()
-    used = find_majority([None if one is None else frozenset(pair[1] for pair in one) for one in cut]) or frozenset()
-    return _compute_score([int(at in found) for at in range(gold)], kept - len(used), len(used), kept)
 
 
 # Differences between planners on their common papers.

@@ -10,13 +10,13 @@ from rich.text import Text
 
 from labwright.agent.campaign import check_budget_share
 from labwright.agent.cli.campaign import build_terms
-from labwright.agent.cli.errors import DONE, INTERRUPTED, print_lines, print_to_stderr
+from labwright.agent.cli.errors import DONE, print_lines
 from labwright.agent.cli.preflight import check_components, check_disk_space, check_writable
 from labwright.agent.forecast import open_model
 from labwright.agent.settings import Settings, compose_settings
 from labwright.evals.bench.step_makers import compute_task_spent
 from labwright.evals.bench.table import MlrBenchTable, StepTable, build_table, table_to_csv
-from labwright.evals.bench.tasks import STEPS, MlrTasks, StepLine, is_complete, read_lines, read_tasks, save_task_text
+from labwright.evals.bench.tasks import STEPS, StepLine, build_jobs, is_complete, read_lines, read_tasks, save_task_text
 from labwright.evals.commands import BenchMlr
 from labwright.evals.item_loop import check_options, parse_names, report_results, run_items
 from labwright.inspector.safe_text import format_dollars, format_duration, shorten, to_plain
@@ -60,15 +60,18 @@ def run_mlr_bench(args: BenchMlr) -> int:
     for task in chosen:
         save_task_text(out, task)
     write_file(out / MODELS_FILE, models.model_dump_json(indent=1))
-    jobs = MlrTasks(out, steps, compute_task_spent)
+    jobs = build_jobs(out, steps, compute_task_spent)
     is_whole = run_items(out, jobs, open_tasks, settings=settings, terms=terms, on_end=show_end)
     results = build_table(read_lines(out, steps, names), model=models.model, judge=models.judge)
-    code = report_results(
-        out, results, table_to_csv(results), format_results(results), is_complete=results.is_complete, json=args.json
+    return report_results(
+        out,
+        results,
+        table_to_csv(results),
+        format_results(results),
+        is_complete=results.is_complete,
+        is_whole=is_whole,
+        json=args.json,
     )
-    if not is_whole:
-        print_to_stderr("interrupted; continue with the same command")
-    return code if is_whole else INTERRUPTED
 
 
 # --- output ---------------------------------------------------------------------------------------------------------
@@ -94,6 +97,7 @@ def format_results(results: MlrBenchTable) -> Iterator[Text | Table]:
             step.step,
             mean.dimension,
             f"{mean.mean:.4f}",
+            mean.range_text,
             "-" if mean.sd is None else f"{mean.sd:.4f}",
             mean.n,
             f"{mean.lowest}-{mean.highest}",
@@ -102,7 +106,7 @@ def format_results(results: MlrBenchTable) -> Iterator[Text | Table]:
         for mean in step.means
     ]
     if means:
-        yield Table.of(("step", "dimension", "mean", "sd", "n", "scale"), means)
+        yield Table.of(("step", "dimension", "mean", "95 % interval", "sd", "n", "scale"), means)
     for step in results.steps:
         yield from _format_counts(step)
 

@@ -7,11 +7,11 @@ flatters a model that fails on hard ones, so the counts are shown next to it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from statistics import fmean, stdev
 
 from pydantic import Field
 
 from labwright.evals.bench.tasks import STEPS, StepLine, StepName
+from labwright.evals.intervals import MeanWithInterval, compute_mean
 from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import Claim, compute_paper_claims, find_ablation_nodes, find_winner
 from labwright.record.reducers.run_state import RoleUsage, RunState, sum_usage
@@ -19,13 +19,10 @@ from labwright.record.schema import FrozenModel
 from labwright.record.table import Table
 
 
-class DimensionMean(FrozenModel):
-    """One dimension of one step, over the `n` tasks whose step was judged. `sd` is None if n < 2."""
+class DimensionMean(MeanWithInterval):
+    """One dimension of one step, over the `n` tasks whose step was judged."""
 
     dimension: str
-    mean: float
-    sd: float | None
-    n: int
     lowest: int = Field(description="of the scale")
     highest: int
 
@@ -91,15 +88,12 @@ def _build_step(step: StepName, lines: Sequence[StepLine]) -> StepTable:
         for score in judgement.scores:
             scores.setdefault((score.dimension, score.lowest, score.highest), []).append(score.score)
     means = (
-        DimensionMean(
-            dimension=name,
-            mean=round(fmean(values), 4),
-            sd=round(stdev(values), 4) if len(values) > 1 else None,
-            n=len(values),
-            lowest=lowest,
-            highest=highest,
+        DimensionMean.model_validate(
+            {"dimension": name, "lowest": lowest, "highest": highest}
+            | {key: value and round(value, 4) for key, value in mean}
         )
         for (name, lowest, highest), values in scores.items()
+        if (mean := compute_mean(values)) is not None
     )
     return StepTable(
         step=step,

@@ -7,18 +7,17 @@ after what it describes. A step without a file is not done; a resumed benchmark 
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
 from pydantic import BaseModel, Field, ValidationError
 
-from labwright.agent.campaign import read_last_line, share_options
+from labwright.evals.item_loop import ItemJobs, select_items
 from labwright.models.errors import CatalogueError, ModelConfigError, ModelError
-from labwright.record.campaign import CampaignEntry, RunAllowance, RunEnded, SpendingCaps
+from labwright.record.campaign import SpendingCaps
 from labwright.record.errors import UsageError
 from labwright.record.event_log import RecordError
 from labwright.record.lock import RunLockedError
@@ -52,12 +51,8 @@ def read_tasks(folder: Path, only: tuple[str, ...] = ()) -> tuple[BenchTask, ...
     paths = sorted(path for path in folder.glob("*.md") if path.stem.lower() != "readme")
     if not paths:
         raise UsageError(f"--tasks {folder} contains no .md file: give a folder with a .md file for each task")
-    for pattern in only:
-        if not any(fnmatch(path.stem, pattern) for path in paths):
-            raise UsageError(
-                f"--only {pattern} matches none of the {len(paths)} tasks in {folder}, such as {paths[0].stem}"
-            )
-    return tuple(_read_task(path) for path in paths if not only or any(fnmatch(path.stem, one) for one in only))
+    where = f"tasks in {folder}, such as {paths[0].stem}"
+    return tuple(map(_read_task, select_items(paths, only, where, lambda path, one: fnmatch(path.stem, one))))
 
 
 def _read_task(path: Path) -> BenchTask:
@@ -271,30 +266,18 @@ def is_complete(lines: Sequence[StepLine]) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class MlrTasks:
-    """The tasks of a benchmark as campaign jobs: each is a process that works through its steps."""
+def build_jobs(out: Path, asked: tuple[StepName, ...], spent: Callable[[Path], SpendingCaps]) -> ItemJobs:
+    """Return the tasks as processes that work through their steps; `spent` says what the folder of a task cost."""
 
-    out: Path
-    asked: tuple[StepName, ...]
-    spent: Callable[[Path], SpendingCaps]
-    """Returns what a task cost, by its folder."""
-    program: tuple[str, ...] = field(default=(sys.executable, "-m", "labwright.evals.bench"))
+    def find_reason(name: str) -> str:
+        lines = read_lines(out, asked, [name])
+        return next((line.outcome.why for line in lines if line.outcome.why and line.outcome.state != "done"), "")
 
-    def build_command(self, entry: CampaignEntry, share: RunAllowance) -> list[str]:
-        return [*self.program, str(self.out), entry.name, ",".join(self.asked), *share_options(share)]
-
-    def read_end(self, entry: CampaignEntry, returned: int | None) -> RunEnded:
-        lines = read_lines(self.out, self.asked, [entry.name])
-        spent = self.spent(self.out / entry.name)
-        if is_complete(lines):
-            return RunEnded(name=entry.name, code=0, spent=spent)
-        why = next((line.outcome.why for line in lines if line.outcome.why and line.outcome.state != "done"), "")
-        if returned == 0:  # it ran to its end; failed steps are not retried automatically
-            return RunEnded(name=entry.name, code=4, why=why, spent=spent)
-        return RunEnded(
-            name=entry.name,
-            code=returned if returned in (1, 2, 130) else None,
-            spent=spent,
-            why=read_last_line(self.out, entry.name),
-        )
+    return ItemJobs(
+        out,
+        "labwright.evals.bench",
+        is_complete=lambda name: is_complete(read_lines(out, asked, [name])),
+        compute_spent=lambda name: spent(out / name),
+        find_reason=find_reason,
+        words=(",".join(asked),),
+    )

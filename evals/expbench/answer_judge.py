@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import permutations
-from typing import Any, Literal, NamedTuple, Protocol, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from pydantic import Field
 
@@ -179,21 +179,6 @@ class AnswerVerdicts(FrozenModel):
     suspected: dict[str, bool] | None = Field(
         default=None, description="violations that the model suspects from the log"
     )
-
-
-class AnswerJudge(Protocol):
-    async def __call__(
-        self,
-        task: ExpTask,
-        answer: SubmittedAnswer,
-        change: str,
-        originals: str,
-        arms: Sequence[str],
-        metrics: Sequence[str],
-        log: str,
-    ) -> AnswerVerdicts:
-        """Raises `ModelError`."""
-        ...
 
 
 def list_design_items(task: ExpTask) -> tuple[GroundTruthItem, ...]:

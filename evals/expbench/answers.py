@@ -11,6 +11,7 @@ from typing import Any, Literal, cast
 
 from pydantic import Field, ValidationError
 
+from labwright.evals.item_loop import select_items
 from labwright.record.errors import UsageError
 from labwright.record.schema import FrozenModel
 from labwright.record.untrusted_files import write_file
@@ -102,13 +103,10 @@ def read_tasks(folder: Path, only: Sequence[str] = ()) -> tuple[ExpTask, ...]:
         raise UsageError(f"--tasks {folder} contains no ID/ID{TASK_FILE_SUFFIX}: give the folder of EXP-Bench's tasks")
     papers, needs = _read_papers(place.parent, place), _read_needs(place.parent, place)
     tasks = [one for file in files for one in _read_file(file, papers, needs)]
-    for choice in only:
-        if not any(_is_chosen(one, choice) for one in tasks):
-            raise UsageError(
-                f"--only {choice} selects none of the {len(tasks)} tasks in {folder}; use a name such as "
-                f"{tasks[0].name}, type={tasks[0].type} or category={tasks[0].category or 'X'}"
-            )
-    return tuple(one for one in tasks if not only or any(_is_chosen(one, choice) for choice in only))
+    where = f"tasks in {folder}"
+    if tasks:
+        where += f"; use a name such as {tasks[0].name}, type={tasks[0].type} or category={tasks[0].category or 'X'}"
+    return select_items(tasks, only, where, _is_chosen)
 
 
 def _is_chosen(task: ExpTask, choice: str) -> bool:

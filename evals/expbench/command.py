@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.text import Text
 
-from labwright.agent.campaign import read_last_line, share_options
 from labwright.agent.cli.campaign import build_terms
-from labwright.agent.cli.errors import DONE, INTERRUPTED, format_line, print_lines, print_to_stderr
+from labwright.agent.cli.errors import DONE, format_line, print_lines
 from labwright.agent.cli.preflight import check_disk_space, check_isolation, check_writable
 from labwright.agent.forecast import open_model
 from labwright.agent.settings import Settings, compose_settings
 from labwright.evals.commands import BenchExp
 from labwright.evals.expbench.answers import ExpTask, SubmittedAnswer, read_answers, read_tasks
 from labwright.evals.expbench.evaluation import STEPS, Evaluated, JudgedStep, read_kept
-from labwright.evals.expbench.html_page import render_page
 from labwright.evals.expbench.roles import ANSWER_DESIGN
 from labwright.evals.expbench.scores import SCORE_NAMES, compute_scores, to_percent
 from labwright.evals.expbench.table import ExpTable, build_table, format_groups, format_overall, table_to_csv
 from labwright.evals.expbench.violations import RepositoryNotFound, find_repository
-from labwright.evals.item_loop import check_options, parse_names, report_results, run_items
+from labwright.evals.item_loop import ItemJobs, check_options, parse_names, report_results, run_items
 from labwright.inspector.safe_text import shorten, to_plain
-from labwright.record.campaign import CampaignEntry, RunAllowance, RunEnded
 from labwright.record.errors import UsageError
 from labwright.record.run_folder import write_file
 from labwright.record.schema import FrozenModel
 from labwright.record.table import Table
 from labwright.sandbox.gpus import open_gpu_leases, read_cuda_visible_devices
 
-PAGE_FILE, ORDER_FILE = "results.html", "order.json"
+ORDER_FILE = "order.json"
 FREE_OPTIONS = ("tasks", "repos", "minutes")
 """Options that may change when a benchmark is continued."""
 
@@ -80,16 +76,17 @@ def run_exp_bench(args: BenchExp) -> int:
 
     to_do = [name for name in ready if not is_complete(read_evaluated(out, folder_name(name)), answers, name)]
     places = [folder_name(name) for name in to_do]
-    is_whole = run_items(out, ExpTasks(out), places, settings=settings, terms=terms, on_end=show_end)
-    evaluated = collect_evaluated(out, tasks, skipped)
-    results = build_results(evaluated, tasks, order)
-    write_file(out / PAGE_FILE, render_page(results, evaluated, {task.name: task for task in tasks}))
-    code = report_results(
-        out, results, table_to_csv(results), format_results(results), is_complete=results.is_complete, json=args.json
+    is_whole = run_items(out, build_jobs(out), places, settings=settings, terms=terms, on_end=show_end)
+    results = build_results(collect_evaluated(out, tasks, skipped), tasks, order)
+    return report_results(
+        out,
+        results,
+        table_to_csv(results),
+        format_results(results),
+        is_complete=results.is_complete,
+        is_whole=is_whole,
+        json=args.json,
     )
-    if not is_whole:
-        print_to_stderr("interrupted; continue with the same command")
-    return code if is_whole else INTERRUPTED
 
 
 def build_config(
@@ -154,23 +151,14 @@ def folder_name(task: str) -> str:
     return task.replace("/", "_")
 
 
-class ExpTasks:
-    """The tasks of the benchmark as campaign jobs: each is a process that handles its answers in turn."""
-
-    def __init__(self, out: Path, program: tuple[str, ...] = ()) -> None:
-        self.out, self.program = out, program or (sys.executable, "-m", "labwright.evals.expbench")
-
-    def build_command(self, entry: CampaignEntry, share: RunAllowance) -> list[str]:
-        return [*self.program, str(self.out), entry.name, *share_options(share)]
-
-    def read_end(self, entry: CampaignEntry, returned: int | None) -> RunEnded:
-        spent = {"usd": sum(one.judging_usd for one in read_evaluated(self.out, entry.name))}
-        code = returned if returned in (0, 1, 2, 130) else None
-        if returned is None and has_all_answers(self.out, entry.name):
-            code = 0
-        return RunEnded(
-            name=entry.name, code=code, spent=spent, why="" if code == 0 else read_last_line(self.out, entry.name)
-        )
+def build_jobs(out: Path) -> ItemJobs:
+    """Return the tasks as processes that handle their answers in turn."""
+    return ItemJobs(
+        out,
+        "labwright.evals.expbench",
+        is_complete=lambda name: has_all_answers(out, name),
+        compute_spent=lambda name: {"usd": sum(one.judging_usd for one in read_evaluated(out, name))},
+    )
 
 
 def read_evaluated(out: Path, name: str) -> list[Evaluated]:

@@ -10,7 +10,6 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -34,6 +33,7 @@ from labwright.evals.expbench.roles import (
     ScriptSteps,
     ScriptStepsInputs,
 )
+from labwright.evals.item_loop import open_answers
 from labwright.models.client import Models
 from labwright.models.roles.judge import ShownPaper
 from labwright.models.roles.repository import ShownFile
@@ -41,7 +41,6 @@ from labwright.record.errors import UsageError
 from labwright.record.event_log import EventLog
 from labwright.record.float_compare import parse_whole_number
 from labwright.record.llm_calls import store_prompt
-from labwright.record.lock import acquire_lock
 from labwright.record.run_folder import write_file
 from labwright.record.schema.decisions import RunTask
 from labwright.review.judge import guard_paper, read_paper
@@ -65,8 +64,7 @@ def run_extraction(args: BenchExpExtract) -> int:
     check_disk_space(settings, args.out)
     out = args.out.absolute()
     GitMirror.read_working_texts(args.code)
-    out.mkdir(parents=True, exist_ok=True)
-    with acquire_lock(out), closing(EventLog(out / LOG_FILE, kind="answers")) as log:
+    with open_answers(out, file=LOG_FILE) as log:
         drafts = asyncio.run(extract_tasks(args.paper, args.code, out, settings, log))
     print_lines(
         [

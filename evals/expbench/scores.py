@@ -8,11 +8,10 @@ counted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
 from math import floor
-from statistics import stdev
 from typing import Literal, NamedTuple
 
 SCORE_NAMES = ("D", "I", "E", "I·E", "C", "C·D", "All", "All·E")
@@ -36,14 +35,6 @@ class ItemCounts(NamedTuple):
     @property
     def is_complete(self) -> bool | None:
         return self.matched == self.total if self.total else None
-
-    @property
-    def anchor_percent(self) -> int | None:
-        """Return whole percents as in the original harness: 100 only if complete, 0 only if nothing matches."""
-        if not self.total:
-            return None
-        whole = floor(Fraction(100 * self.matched, self.total) + Fraction(1, 2))
-        return whole if self.matched in (0, self.total) else min(99, max(1, whole))
 
 
 class JudgedAnswer(NamedTuple):
@@ -169,47 +160,3 @@ def compute_step_shares(runs: Iterable[JudgedAnswer]) -> dict[str, float | int |
         there = sum(all(compute_scores(one)[key] == 1 for key in keys) for one in passed)
         found[name] = to_percent(Fraction(there, len(taken))) if taken else None
     return found
-
-
-def rank_agents(agents: Mapping[str, Iterable[JudgedAnswer]]) -> list[str]:
-    """Rank by All·E, then C, All and D, with undefined scores below 0; then by name."""
-    found = {name: compute_means(runs) for name, runs in agents.items()}
-
-    def order(name: str) -> tuple[tuple[Fraction, ...], str]:
-        return tuple(
-            -(one if (one := found[name][key].exact) is not None else Fraction(-1))
-            for key in ("All·E", "C", "All", "D")
-        ), name
-
-    return sorted(found, key=order)
-
-
-def summarize_numbers(values: Sequence[float | None]) -> dict[str, float | int | None]:
-    """Return mean, quartiles by linear interpolation, deviation and range; missing values are counted."""
-    known = sorted(exact for one in values if one is not None for exact in [Fraction(repr(one))])
-    base: dict[str, float | int | None] = {"n": len(known), "missing": len(values) - len(known)}
-    if not known:
-        return base | dict.fromkeys(("avg", "med", "q1", "q3", "sd", "min", "max"))
-
-    def at(p: Fraction) -> Fraction:
-        place = (len(known) - 1) * p
-        low = floor(place)
-        high = min(low + 1, len(known) - 1)
-        return known[low] + (known[high] - known[low]) * (place - low)
-
-    middle, spread = sum(known, Fraction(0)) / len(known), stdev(map(float, known)) if len(known) > 1 else None
-    return base | {
-        "avg": round_half_away(middle),
-        "med": round_half_away(at(Fraction(1, 2))),
-        "q1": round_half_away(at(Fraction(1, 4))),
-        "q3": round_half_away(at(Fraction(3, 4))),
-        "sd": None if spread is None else round_half_away(Fraction(spread)),
-        "min": float(known[0]),
-        "max": float(known[-1]),
-    }
-
-
-def round_half_away(value: Fraction) -> float:
-    """Round to four decimals, half away from zero, without float error."""
-    size = floor(abs(value) * 10**4 + Fraction(1, 2))
-    return float(Decimal(size if value >= 0 else -size) / 10**4)

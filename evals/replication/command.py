@@ -7,19 +7,16 @@ samples by a script that no player saw. Everything that is done is kept in the o
 from __future__ import annotations
 
 import asyncio
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from rich.console import Console
-
-from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED, format_line, print_lines, print_to_stderr
+from labwright.agent.cli.errors import DONE, FAILED, format_line, print_lines, print_to_stderr
 from labwright.agent.cli.preflight import check_disk_space, check_isolation, check_writable
 from labwright.agent.forecast import open_budgeted_models
 from labwright.agent.settings import Settings, compose_settings
 from labwright.evals.commands import BenchReplication
-from labwright.evals.item_loop import CSV_FILE, JSON_FILE, parse_names
-from labwright.evals.replication.players import ItemInterrupted, PlayerName, play, read_played
+from labwright.evals.item_loop import STOPS, open_answers, parse_names, print_interrupted, report_results
+from labwright.evals.replication.players import PlayerName, play, read_played
 from labwright.evals.replication.questions import ReplicationQuestion, read_questions, replicate
 from labwright.evals.replication.results import (
     ReplicationResults,
@@ -30,11 +27,7 @@ from labwright.evals.replication.results import (
 )
 from labwright.models.errors import ModelConfigError, ModelError
 from labwright.record.errors import UsageError
-from labwright.record.event_log import EventLog
-from labwright.record.line_store import EVENTS_FILE
 from labwright.record.llm_calls import store_prompt
-from labwright.record.lock import acquire_lock
-from labwright.record.run_folder import write_file
 from labwright.record.schema.decisions import RunTask
 from labwright.sandbox.job import SandboxError
 from labwright.stages.run_context import decision_number
@@ -57,9 +50,8 @@ def run_replication(args: BenchReplication) -> int:
         for player in players:
             try:
                 answer = play(player, question, settings, out / question.name / player)
-            except ItemInterrupted:
-                print_to_stderr("interrupted; continue with the same command")
-                return INTERRUPTED
+            except STOPS:
+                return print_interrupted()
             except ModelConfigError:
                 raise
             except (ModelError, SandboxError, OSError) as error:
@@ -75,12 +67,12 @@ def run_replication(args: BenchReplication) -> int:
             )
     if not args.score or failed:
         return FAILED if failed else DONE
-    results = asyncio.run(score_answers(questions, players, settings, out, samples=args.samples))
-    write_file(out / JSON_FILE, results.model_dump_json(indent=1) + "\n")
+    try:
+        results = asyncio.run(score_answers(questions, players, settings, out, samples=args.samples))
+    except STOPS:
+        return print_interrupted()
     tables = build_tables(results)
-    write_file(out / CSV_FILE, tables[-1].to_csv())
-    print_lines(tables, Console())
-    return DONE
+    return report_results(out, results, tables[-1].to_csv(), tables, is_complete=True)
 
 
 async def score_answers(
@@ -93,9 +85,8 @@ async def score_answers(
 ) -> ReplicationResults:
     """Read the headlines of all finished answers and measure the fresh samples. Raises `ModelError`, `UsageError`."""
     folder = out / "reading"
-    folder.mkdir(parents=True, exist_ok=True)
     found: list[ScoredAnswer] = []
-    with acquire_lock(folder), closing(EventLog(folder / EVENTS_FILE, kind="answers")) as log:
+    with open_answers(folder) as log:
         models = open_budgeted_models(settings, log, partial(store_prompt, folder))
         for question in questions:
             effect = await replicate(question, samples, out / question.name)

@@ -13,7 +13,6 @@ import os
 import shutil
 import time
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,14 +25,12 @@ from labwright.agent.cli.repository_study import build_question_idea
 from labwright.agent.forecast import open_budgeted_models
 from labwright.agent.run import start_or_resume
 from labwright.agent.settings import Settings, override_settings
-from labwright.evals.item_loop import ItemInterrupted
+from labwright.evals.item_loop import ItemInterrupted, open_answers
 from labwright.evals.replication.questions import ReplicationQuestion
 from labwright.models.author import Author, AuthorLimits
 from labwright.models.roles.experiment_code import AuthorTask, CoderFact, CoderInputs, HandIn
 from labwright.record.event_log import EventLog, read_state
-from labwright.record.line_store import EVENTS_FILE
 from labwright.record.llm_calls import store_prompt
-from labwright.record.lock import acquire_lock
 from labwright.record.reducers.run_state import RoleUsage
 from labwright.record.run_folder import write_file
 from labwright.record.schema import FrozenModel
@@ -127,8 +124,7 @@ def _play_study(question: ReplicationQuestion, settings: Settings, folder: Path)
 
 
 def _play_loop(question: ReplicationQuestion, settings: Settings, folder: Path) -> PlayedAnswer:
-    folder.mkdir(parents=True, exist_ok=True)
-    with acquire_lock(folder), closing(EventLog(folder / EVENTS_FILE, kind="answers")) as log:
+    with open_answers(folder) as log:
         return asyncio.run(_work_in_loop(question, settings, folder, log))
 
 

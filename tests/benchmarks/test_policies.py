@@ -11,6 +11,7 @@ from statistics import fmean
 
 import pytest
 
+from benchmarks.ablation_policies import RunningArm, pick_arm
 from benchmarks.policies import (
     POLICIES,
     ComparisonTerms,
@@ -21,7 +22,6 @@ from benchmarks.policies import (
     measure_repository,
     play_policy,
 )
-from labwright.evals.ablatecell.boundary_policy import RunningArm, pick_arm
 from labwright.search.ablation_bandit import order_sweep
 
 RNG = Random(3)

@@ -20,12 +20,12 @@ import pytest
 from labwright.agent import forecast
 from labwright.agent.cli import main
 from labwright.evals.ablationbench import data
-from labwright.evals.ablationbench.agreement import PlanLabels
 from labwright.evals.ablationbench.command import LOG_FILE
 from labwright.evals.ablationbench.data import TASKS, Task, read_papers
 from labwright.evals.ablationbench.judge_eval import (
     MAJORITY,
     JudgeEval,
+    PlanLabels,
     build_judge_table,
     correct_share,
     read_judge_eval,

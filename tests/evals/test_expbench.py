@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from labwright.agent.cli import main
-from labwright.evals.expbench import golden, scores
+from labwright.evals.expbench import scores
 from labwright.evals.expbench.answer_judge import find_numbers, number_support
 from labwright.evals.expbench.answers import (
     ExpTask,
@@ -49,6 +49,7 @@ from labwright.record.errors import UsageError
 from labwright.sandbox.repository.git_mirror import GitMirror
 from tests.agent.test_cli_bad_input import refused
 from tests.evals.exp_set import SECRET, make_set, run_git
+from tests.evals.expbench_golden import check_cases, summarize_numbers
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared" / "benchmarks" / "expbench"
@@ -58,9 +59,9 @@ SHARED = ROOT.parent / "shared" / "benchmarks" / "expbench"
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the worked cases lie beside the project")
-def test_every_worked_case_agrees(capsys: pytest.CaptureFixture[str]) -> None:
-    assert golden.main([str(SHARED / "golden.json")]) == 0
-    assert capsys.readouterr().out == "114 of 114 agree\n"
+def test_every_worked_case_agrees() -> None:
+    found = list(check_cases(json.loads((SHARED / "golden.json").read_text())))
+    assert len(found) == 114 and [(name, why) for name, agrees, why in found if not agrees] == []
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_a_verdict_on_a_conclusion(said: object, score: int | None) -> None:
     ],
 )
 def test_ties_at_the_fourth_digit_go_up(values: list[float], average: float, middle: float) -> None:
-    found = scores.summarize_numbers(values)
+    found = summarize_numbers(values)
     assert (found["avg"], found["med"]) == (average, middle)
 
 
@@ -287,8 +288,6 @@ def test_answers_end_as_they_should_although_it_was_killed_and_are_evaluated_onc
     assert came(found, "700/0") == EXPECTED and came(found, "700/1") == {"right": EXPECTED["right"]}
     assert found["counts"] == {"invalid": 1, "judged": 6, "no_answer": 1, "skipped": 1, "violation": 4}
     assert "needs 9 GPUs, has 0" in found["not_counted"]["skipped"][0]
-    shown = (out / "results.html").read_text()
-    assert shown.count("<details>") == len(found["lines"]) and "git show" in shown and "<script" not in shown
     rows = list(csv.DictReader((out / "results.csv").read_text().splitlines()))
     assert {row["reasons"] for row in rows if row["outcome"] == "violation"} == {
         "honesty typed",

@@ -34,6 +34,7 @@ def comparable_tree(state: RunState) -> list[tuple[object, ...]]:
         (
             n.id,
             n.parent,
+            n.stage,
             n.kind,
             n.seed,
             n.status,

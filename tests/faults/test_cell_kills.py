@@ -1,5 +1,5 @@
-"""A study of cells in real kernels, killed at random moments: `benchmarks.durability --cells` (fifty), `--tuning`
-(twenty amid its trials)."""
+"""A study of cells in real kernels, killed at random moments: `benchmarks.durability --only cells` (fifty), `--only
+tuning` (twenty amid its trials)."""
 
 from __future__ import annotations
 

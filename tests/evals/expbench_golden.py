@@ -1,15 +1,12 @@
-"""`python -m labwright.evals.expbench.golden FILE`: check worked cases of scoring against this implementation.
-
-Prints `N of M agree` and the disagreements; exits 1 if there are any.
-"""
+"""Worked cases of scoring in EXP-Bench: what this program computes for each."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
+from math import floor
+from statistics import stdev
 from typing import Any
 
 from labwright.evals.expbench import scores
@@ -20,6 +17,58 @@ from labwright.evals.expbench.violations import decide, find_facts
 from labwright.evals.intervals import wilson_interval
 
 Case = Mapping[str, Any]
+
+
+def rank_agents(agents: Mapping[str, Iterable[JudgedAnswer]]) -> list[str]:
+    """Rank by All·E, then C, All and D, with undefined scores below 0; then by name."""
+    found = {name: scores.compute_means(runs) for name, runs in agents.items()}
+
+    def order(name: str) -> tuple[tuple[Fraction, ...], str]:
+        return tuple(
+            -(one if (one := found[name][key].exact) is not None else Fraction(-1))
+            for key in ("All·E", "C", "All", "D")
+        ), name
+
+    return sorted(found, key=order)
+
+
+def summarize_numbers(values: Sequence[float | None]) -> dict[str, float | int | None]:
+    """Return mean, quartiles by linear interpolation, deviation and range; missing values are counted."""
+    known = sorted(exact for one in values if one is not None for exact in [Fraction(repr(one))])
+    base: dict[str, float | int | None] = {"n": len(known), "missing": len(values) - len(known)}
+    if not known:
+        return base | dict.fromkeys(("avg", "med", "q1", "q3", "sd", "min", "max"))
+
+    def at(p: Fraction) -> Fraction:
+        place = (len(known) - 1) * p
+        low = floor(place)
+        high = min(low + 1, len(known) - 1)
+        return known[low] + (known[high] - known[low]) * (place - low)
+
+    middle, spread = sum(known, Fraction(0)) / len(known), stdev(map(float, known)) if len(known) > 1 else None
+    return base | {
+        "avg": round_half_away(middle),
+        "med": round_half_away(at(Fraction(1, 2))),
+        "q1": round_half_away(at(Fraction(1, 4))),
+        "q3": round_half_away(at(Fraction(3, 4))),
+        "sd": None if spread is None else round_half_away(Fraction(spread)),
+        "min": float(known[0]),
+        "max": float(known[-1]),
+    }
+
+
+def round_half_away(value: Fraction) -> float:
+    """Round to four decimals, half away from zero, without float error."""
+    size = floor(abs(value) * 10**4 + Fraction(1, 2))
+    return float(Decimal(size if value >= 0 else -size) / 10**4)
+
+
+def compute_anchor_percent(items: ItemCounts) -> int | None:
+    """Return whole percents as in the original harness: 100 only if complete, 0 only if nothing matches."""
+    if not items.total:
+        return None
+    whole = floor(Fraction(100 * items.matched, items.total) + Fraction(1, 2))
+    return whole if items.matched in (0, items.total) else min(99, max(1, whole))
 
 
 def parse_items(verdicts: Mapping[str, int]) -> ItemCounts:
@@ -58,7 +107,7 @@ def _compute_items(case: Case) -> Any:
             "matched": found.matched,
             "total": found.total,
             "complete": found.is_complete,
-            "anchor_percent": found.anchor_percent,
+            "anchor_percent": compute_anchor_percent(found),
             "percent": None if found.score is None else scores.to_percent(found.score),
         }
     }
@@ -112,7 +161,7 @@ SECTIONS: dict[str, Callable[[Case], Any]] = {
     "facts": _compute_facts,
     "runs": _compute_run,
     "wilson": _compute_wilson,
-    "numbers": lambda case: {"expected": scores.summarize_numbers(case["values"])},
+    "numbers": lambda case: {"expected": summarize_numbers(case["values"])},
     "bound": _check_bound,
 }
 
@@ -147,11 +196,11 @@ def _compute_table(case: Case) -> Any:
             "overall": _compute_means(every),
             "ladder": scores.compute_step_shares(every),
             **{
-                what: scores.summarize_numbers([one[what] for one in case["runs"][agent] if what in one])
+                what: summarize_numbers([one[what] for one in case["runs"][agent] if what in one])
                 for what in ("minutes", "usd")
             },
         }
-    found: dict[str, Any] = {"agents": agents, "rank": scores.rank_agents(runs)}
+    found: dict[str, Any] = {"agents": agents, "rank": rank_agents(runs)}
     if "agents" not in case["expected"]:
         alone: dict[str, Any] = next(iter(agents.values()))
         found |= alone if len(agents) == 1 else {"overall": {agent: one["overall"] for agent, one in agents.items()}}
@@ -178,17 +227,3 @@ def _find_differences(found: Any, wanted: Any, where: str = "") -> Iterator[str]
             yield from _find_differences(mine, value, f"{where}/{key}")
     elif found != wanted:
         yield f"{where}: {found!r}, not {wanted!r}"
-
-
-def main(words: list[str]) -> int:
-    found = list(check_cases(json.loads(Path(words[0]).read_text(encoding="utf-8"))))
-    for name, agrees, why in found:
-        if not agrees:
-            print(f"{name}: {why}")
-    agree = sum(agrees for _, agrees, _ in found)
-    print(f"{agree} of {len(found)} agree")
-    return 0 if agree == len(found) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,15 +1,12 @@
-"""`python -m labwright.evals.ablatecell.golden FILE`: check worked cases of reproduce-then-ablate.
+"""Worked cases of reproduce-then-ablate: what this program computes for each kind.
 
-Prints `N of M agree` and the disagreements; exits 1 if there are any. Floats must agree to 1e-6; messages must
-contain the words of the case.
+Floats must agree to 1e-6; messages must contain the words of the case.
 """
 
 from __future__ import annotations
 
 import ast
-import json
 import math
-import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import sqrt
@@ -17,8 +14,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, NamedTuple, cast
 
-from labwright.evals.ablatecell import boundary_policy, published_policy
-from labwright.evals.ablatecell.published_policy import compute_reward
+from benchmarks import ablation_policies
+from benchmarks.ablation_policies import compute_recovery
 from labwright.record.baseline_check import ExpectedError, check_baseline, parse_expected
 from labwright.record.claims.estimates import (
     MIN_REPLICATES,
@@ -96,6 +93,18 @@ def compute_end_to_end(reproduction: Sequence[float], ablation: Sequence[float])
     """Return the success rate of both phases; the mean is of products, not the product of means."""
     both = [one * other / 100 for one, other in zip(reproduction, ablation, strict=True)]
     return EndToEnd([round(one, 1) for one in both], round(fmean(both), 1))
+
+
+def compute_reward(baseline: float, ablated: float, hours: float, *, weight: float = 0.01) -> float:
+    """Return Eq. 3: the magnitude of the effect minus its cost in GPU hours."""
+    return abs(baseline - ablated) - weight * hours
+
+
+def count_candidates(runs: int, *, explore: int = 5, base: int = 3, exploit: int = 2) -> int:
+    """Return the number of candidates of one arm in a round, by its number of previous runs; the paper does not
+    publish the sizes.
+    """
+    return explore if runs < 3 else base if runs <= 10 else exploit
 
 
 PRINTED_REWARDS = {"CPA unified": 4.92, "GEARS pert. GNN": 6.7, "BioLORD zu": 5.25}
@@ -213,29 +222,6 @@ def _may_write(node: ast.AST) -> bool:
     )
 
 
-# Measure how well the most important parts were found: Acc@k against known importances.
-
-
-class Recovery(NamedTuple):
-    """`acc`: correct parts of k; `exact`: whether all are; `regret`: importance lost relative to the correct parts."""
-
-    acc: float
-    exact: bool
-    regret: float
-
-
-def compute_recovery(importance: Mapping[str, float], found: Sequence[str], k: int) -> Recovery:
-    """Compute recovery by absolute importance.
-
-    Parts tied with the k-th are correct; an unfilled place is a miss.
-    """
-    sizes = {name: abs(value) for name, value in importance.items()}
-    best = sorted(sizes.values(), reverse=True)[:k]
-    taken = [sizes.get(name, 0.0) for name in dict.fromkeys(found[:k])]
-    right = sum(name in sizes and sizes[name] >= best[-1] for name in dict.fromkeys(found[:k])) if best else 0
-    return Recovery(right / k, right == k, max(0.0, sum(best) - sum(taken)))
-
-
 def chance_recovery(k: int, parts: int) -> float:
     """Return the Acc@k of k randomly drawn parts."""
     return min(1.0, k / parts)
@@ -344,19 +330,17 @@ def _compute_reward(given: Case) -> CaseResult:
 def _run_literal_policy(given: Case) -> CaseResult:
     if "R" in given:
         return {
-            "beta": [published_policy.compute_beta(number, given["R"], given["beta"]) for number in range(given["R"])]
+            "beta": [ablation_policies.compute_beta(number, given["R"], given["beta"]) for number in range(given["R"])]
         }
     if "explore" in given:
         return {
             "K": [
-                published_policy.count_candidates(
-                    runs, explore=given["explore"], base=given["base"], exploit=given["exploit"]
-                )
+                count_candidates(runs, explore=given["explore"], base=given["base"], exploit=given["exploit"])
                 for runs in given["n"]
             ]
         }
     index = [
-        published_policy.compute_ucb_index(mean, runs, given["T"], given["beta"])
+        ablation_policies.compute_ucb_index(mean, runs, given["T"], given["beta"])
         for mean, runs in zip(given["mu"], given["n"], strict=True)
     ]
     return {"index": index, "chosen": index.index(max(index))}
@@ -364,7 +348,7 @@ def _run_literal_policy(given: Case) -> CaseResult:
 
 def _trace_literal_policy(given: Case) -> CaseResult:
     prior, gained = given["prior"], given.get("reward", {})
-    done = published_policy.run_algorithm_one(
+    done = ablation_policies.run_algorithm_one(
         prior, lambda arm: gained.get(arm, 0.0), rounds=given["R"], size=given["K"], beta=given.get("beta", 2.0)
     )
     return {
@@ -382,7 +366,7 @@ def _compute_sigma(given: Case) -> CaseResult:
 
 def _run_boundary_policy(given: Case) -> CaseResult:
     seen = [
-        boundary_policy.RunningArm(
+        ablation_policies.RunningArm(
             name,
             effects=(given["mean"].get(name, 0.0),) * runs,
             failed_runs=given.get("failed", {}).get(name, 0),
@@ -390,11 +374,11 @@ def _run_boundary_policy(given: Case) -> CaseResult:
         )
         for name, runs in given["runs"].items()
     ]
-    found = boundary_policy.pick_arm(
+    found = ablation_policies.pick_arm(
         seen,
         sigma=given.get("sigma", 0.0),
         k=given["k"],
-        tries=given.get("tries", boundary_policy.MAX_TRIES_WITHOUT_VALUE),
+        tries=given.get("tries", ablation_policies.MAX_TRIES_WITHOUT_VALUE),
     )
     return found._asdict()
 
@@ -509,23 +493,3 @@ COMPUTE: dict[str, Callable[[Case], CaseResult]] = {
     "floor": _compute_floor,
 }
 """Function that computes each kind of case."""
-
-
-def main(file: str) -> int:
-    """Return 0 if all cases agree, otherwise 1."""
-    try:
-        cases = json.loads(Path(file).read_text(encoding="utf-8"))["cases"]
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        print(f"{file} is not a file of cases ({type(error).__name__}: {error}): give a golden.json")
-        return 1
-    wrong = find_disagreements(cases)
-    print(f"{len(cases) - len(wrong)} of {len(cases)} agree")
-    for line in wrong:
-        print(line)
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        raise SystemExit("usage: python -m labwright.evals.ablatecell.golden FILE")
-    raise SystemExit(main(sys.argv[1]))

@@ -1,38 +1,61 @@
-"""`python -m labwright.evals.ablationbench.golden FILE`: check worked cases of AblationBench.
+"""Worked cases of AblationBench: what this program computes for each kind.
 
-Prints `N of M agree` and the disagreements; exits 1 if there are any. The expected value is the public code's, or
+The expected value is the public code's, or
 the corrected one if a case says that the public code is wrong. Floats must agree to 1e-5; for plans, the number of
 faults is compared, for rows, what they match.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import Any, cast
 
-from labwright.evals.ablationbench.agreement import NO_ANSWER, NO_MATCH, build_labels, count_agreement
+from labwright.evals.ablationbench.judge_eval import NO_ANSWER, NO_MATCH, build_labels, count_agreement
 from labwright.evals.ablationbench.papers import read_plan
-from labwright.evals.ablationbench.rows import Pairs, find_requested_entries, parse_pairs, rows_from_sides
 from labwright.evals.ablationbench.scores import (
     NO_GOLD,
     NO_REQUEST,
+    Pairs,
+    PlanFigures,
+    Row,
     compute_author_score,
     compute_paired_difference,
     compute_reviewer_score,
+    compute_score,
     find_majority,
+    find_requested_entries,
     format_not_judged,
-    score_separate_votes,
+    parse_names,
+    parse_pairs,
 )
 from labwright.evals.intervals import compute_mean
 
 TOLERANCE = 1e-5
 Case = Mapping[str, Any]
 CaseResult = dict[str, Any]
+
+
+def rows_from_sides(answer: Iterable[Row], gold_side: str) -> list[Row]:
+    """Return rows by paper and plan from a blinded answer; rows without a gold ablation are dropped."""
+    other = "B" if gold_side == "A" else "A"
+    rows = [
+        {"name_in_paper": row.get(f"name_in_{gold_side}"), "name_in_plan": row.get(f"name_in_{other}")}
+        for row in answer
+    ]
+    return [row for row in rows if parse_names(row["name_in_paper"])]
+
+
+def score_separate_votes(
+    gold: int, entries: int, answers: Sequence[Pairs | None], *, k: int | None = None
+) -> PlanFigures:
+    """Return the score if gold ablations and entries are voted on separately, whatever they are matched with."""
+    kept = entries if k is None else min(k, entries)
+    cut = [None if one is None else frozenset(pair for pair in one if pair[1] < kept) for one in answers]
+    found = find_majority([None if one is None else frozenset(pair[0] for pair in one) for one in cut]) or frozenset()
+    used = find_majority([None if one is None else frozenset(pair[1] for pair in one) for one in cut]) or frozenset()
+    return compute_score([int(at in found) for at in range(gold)], kept - len(used), len(used), kept)
 
 
 def find_disagreements(cases: Iterable[Case]) -> list[str]:
@@ -180,23 +203,3 @@ COMPUTE: dict[str, Callable[[Case], CaseResult]] = {
     "overall": _compute_overall,
 }
 """Function that computes each kind of case."""
-
-
-def main(file: str) -> int:
-    """Return 0 if all cases agree, otherwise 1."""
-    try:
-        cases = json.loads(Path(file).read_text(encoding="utf-8"))["cases"]
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        print(f"{file} is not a file of cases ({type(error).__name__}: {error}): give a golden.json")
-        return 1
-    wrong = find_disagreements(cases)
-    print(f"{len(cases) - len(wrong)} of {len(cases)} agree")
-    for line in wrong:
-        print(line)
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        raise SystemExit("usage: python -m labwright.evals.ablationbench.golden FILE")
-    raise SystemExit(main(sys.argv[1]))
