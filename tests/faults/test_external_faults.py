@@ -123,9 +123,12 @@ def test_a_second_interrupt_ends_the_run_at_once_and_two_processes_do_not_work_o
             locked.append(True)
             with pytest.raises(RunLockedError, match="is in use by process"), acquire_lock(tmp_path / "run"):
                 pass
-            threading.Timer(0.7, interrupt_twice).start()  # a kernel is starting then, or runs
+            threading.Thread(target=interrupt_twice).start()
 
     def interrupt_twice() -> None:
+        end = time.monotonic() + 60
+        while not any(tmp_path.rglob("begun")) and time.monotonic() < end:  # the code runs
+            time.sleep(0.05)
         sent.append(time.monotonic())
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.3)  # so that a busy system does not make one of both
@@ -133,9 +136,10 @@ def test_a_second_interrupt_ends_the_run_at_once_and_two_processes_do_not_work_o
 
     def slowly(_: int, body: dict[str, Any]) -> Step:
         answer = answer_body(body, noted, make_small_model())
-        return answer_by_tool(
-            answer | {"code": f"import time\ntime.sleep(200)\n{answer['code']}"} if "code" in answer else answer
-        )
+        for file in answer.get("files", ()):
+            if file["path"] == "experiment.py":
+                file["text"] = f"import time\nopen('begun', 'w').close()\ntime.sleep(200)\n{file['text']}"
+        return answer_by_tool(answer)
 
     with OpenAIServer(slowly) as server:
         assert start_study(tmp_path, "run", make_settings(server.url), noted, listen) == 130
