@@ -83,7 +83,7 @@ def test_where_every_judge_fails_there_is_no_score(place: Path, capsys: pytest.C
     with pydantic_ai_models.override_allow_model_requests(True), OpenAIServer([answer_text(REFUSAL)]) as server:
         assert main(["judge", "p.md", "--judges", f"openai-chat:m@{server.url}"]) == 1
     out, err = capsys.readouterr()
-    assert "0 of 1 judgements" in out and "missing: " in out and "mean" not in out and err.count("\n") == 1
+    assert "0 of 1 judgement\n" in out and "missing: " in out and "mean" not in out and err.count("\n") == 1
 
 
 def test_rubrics_are_listed_and_bounds_are_told(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

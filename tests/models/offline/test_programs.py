@@ -111,7 +111,7 @@ def test_an_ablation_trains_one_arm_and_keeps_all_else() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ordinal", "kinds"), [(0, ["shape"]), (3, ["no measurement"]), (4, ["shape", "no measurement"])]
+    ("ordinal", "kinds"), [(0, ["other"]), (3, ["no measurement"]), (4, ["other", "no measurement"])]
 )
 def test_repairs_follow_the_failure_that_is_reported(ordinal: int, kinds: list[ErrorClass]) -> None:
     program = write_program(make_code_inputs(ordinal=ordinal))
