@@ -40,6 +40,7 @@ from labwright.record.schema.data_plan import parse_arm, parse_level
 from labwright.record.schema.hypotheses import HypothesisVerdict
 from labwright.record.schema.nodes import NodeVerdict, StageName
 from labwright.record.schema.paper import FigureReview
+from labwright.record.table import format_quantity
 
 _GENERALISING = re.compile(
     r"\b(?:in general|always|never fails|proves|proven|universally|any dataset|all networks)\b", re.IGNORECASE
@@ -208,7 +209,7 @@ def answer_summary(inputs: SummaryInputs) -> StageReport:
     if inputs.seedless:
         replicates.append(f"The values of {', '.join(inputs.seedless)} are the same for every seed.")
     return StageReport(
-        tried=f"{len(inputs.nodes)} nodes ({states or 'none'}). The stage ended because {inputs.ended}.",
+        tried=f"{format_quantity(len(inputs.nodes), 'node')} ({states or 'none'}). The stage ended because {inputs.ended}.",
         found=f"Best node: {inputs.best}{outcome}.{reasons}" if inputs.best else "No node can be carried forward.",
         supported_by_replicates=" ".join(replicates),
         next=NEXT_STEP[inputs.stage] if inputs.best else "Examine the failures before continuing.",
