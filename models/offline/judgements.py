@@ -209,7 +209,7 @@ def answer_summary(inputs: SummaryInputs) -> StageReport:
     if inputs.seedless:
         replicates.append(f"The values of {', '.join(inputs.seedless)} are the same for every seed.")
     return StageReport(
-        tried=f"{format_quantity(len(inputs.nodes), 'node')} ({states or 'none'}). The stage ended because {inputs.ended}.",
+        tried=f"{format_quantity(len(inputs.nodes), 'node')} ({states or 'none'}). It ended because {inputs.ended}.",
         found=f"Best node: {inputs.best}{outcome}.{reasons}" if inputs.best else "No node can be carried forward.",
         supported_by_replicates=" ".join(replicates),
         next=NEXT_STEP[inputs.stage] if inputs.best else "Examine the failures before continuing.",
