@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -242,7 +243,7 @@ def compute_effort(state: RunState) -> dict[str, Any]:
 
 def measure_studies(studies: Sequence[PlantedStudy]) -> dict[str, Any]:
     """Count how many studies of either label are called improved, and compare with the goals."""
-    with ProcessPoolExecutor() as pool:
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:  # a fork with threads may hang
         every = list(pool.map(describe_result, studies))
     improved = {
         label: sum(one["called"] == "improved" for one in every if one["label"] == label)

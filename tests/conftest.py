@@ -141,12 +141,12 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Use twice as many workers as cores for slow tests, which wait for kernels, servers and time limits, if each can
-    have 2 GB of memory."""
+    """Use two and a half times as many workers as cores for slow tests, which wait for kernels, servers and time
+    limits, if each can have 2 GB of memory."""
     cores = len(os.sched_getaffinity(0))
     if "not slow" in str(config.getoption("markexpr")):
         return cores
-    return max(cores, min(2 * cores, int(psutil.virtual_memory().available / 2e9)))
+    return max(cores, min(5 * cores // 2, int(psutil.virtual_memory().available / 2e9)))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
