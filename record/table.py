@@ -1,4 +1,4 @@
-"""One model of a table for papers, pages, terminals and files, with the renderers that need no other package.
+"""One model of a table for papers, terminals and files, with the renderers that need no other package.
 
 `stages.paper.latex.format_table` renders a table as TeX, `agent.cli.errors.to_terminal` in a terminal. Each renderer
 escapes cells itself: callers pass plain values.
@@ -11,7 +11,6 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Literal, Self
 
 _NUMBER = re.compile(r"([-+]?\$?\d[\d,]*(\.\d+)?(e[-+]?\d+)?( ?%)?|-|none|)")
@@ -65,20 +64,6 @@ class Table:
         rows = ([one.title for one in self.columns], *self.rows)
         head, *body = (f"| {' | '.join(map(_to_markdown_cell, row))} |" for row in rows)
         return "\n".join((head, f"|{'|'.join(rule)}|", *body, *(f"- {note}" for note in self.notes)))
-
-    def to_html(self) -> str:
-        """Return the table as HTML; cells with numbers have the class `n`, which the pages align."""
-        kinds = [' class="n"' if one.kind == "number" else "" for one in self.columns]
-
-        def row(tag: str, cells: Sequence[object]) -> str:
-            if len(cells) == 1 < len(kinds):
-                return f'<tr><th colspan="{len(kinds)}">{escape(format_cell(cells[0]))}</th></tr>'
-            shown = [f"<{tag}{kind}>{escape(format_cell(one))}</{tag}>" for kind, one in zip(kinds, cells, strict=True)]
-            return f"<tr>{''.join(shown)}</tr>"
-
-        caption = f"<caption>{escape(self.title)}</caption>" if self.title else ""
-        head, body = row("th", [one.title for one in self.columns]), "\n".join(row("td", one) for one in self.rows)
-        return f"<table>{caption}<thead>{head}</thead><tbody>\n{body}\n</tbody></table>"
 
 
 def format_quantity(number: int, noun: str) -> str:

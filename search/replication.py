@@ -127,7 +127,7 @@ def list_planning_seeds(view: StageSnapshot, stage: StageName, settings: SearchS
     """Return the seeds of replicates that are used to plan the number of fresh seeds.
 
     None where a limit ended tuning: time is so short that the fresh seeds need all of it, whatever their spread. The
-    preliminary stage has them only if they are requested, by the pilots of a portfolio: then a limit does not matter.
+    preliminary stage has them only if they are requested: then a limit does not matter.
     """
     if stage in view.limited_stages and stage != "preliminary":
         return ()

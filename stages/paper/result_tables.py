@@ -35,8 +35,6 @@ from labwright.record.table import Column, Table
 from labwright.stages.paper.latex import Tex, capitalise, format_tabular, mark_recorded, render_template
 from labwright.stages.paper.latex_sources import PaperTable
 
-CONSTANT_NOTE = "Where several replicates have no deviation, all of them gave the same value: the spread is unknown."
-"""Caption note for claims with `record.claims.estimates.Claim.is_constant`."""
 REFERENCES_NOTE = " References, for orientation: models outside the study, trained on the training data as provided."
 CONTROL_MARK = " (control)"
 MAX_ARM_COLUMNS, MAX_LEVEL_COLUMNS = 6, 4
