@@ -22,7 +22,6 @@ from labwright.record.schema.nodes import (
     PHASES,
     REVISION_PHASES,
     STAGES,
-    ErrorClass,
     Failure,
     Node,
     NodeKind,
@@ -74,9 +73,12 @@ class WaitingNode(FrozenModel):
 
 
 class ErrorCount(FrozenModel):
-    """A class of errors. `fixed` of the `count` nodes were repaired by debugging; `example` is the newest traceback."""
+    """Errors of one kind: an error class or the name of an exception.
 
-    kind: ErrorClass
+    `fixed` of the `count` nodes were repaired by debugging; `example` is the newest traceback.
+    """
+
+    kind: str
     count: int
     fixed: int
     nodes: tuple[str, ...]
@@ -179,10 +181,10 @@ def _describe_detail(node: Node, state: RunState) -> str:
 
 def count_errors(state: RunState) -> tuple[ErrorCount, ...]:
     """Count error classes of failed and pruned nodes, most frequent first, with one traceback each."""
-    failed: dict[ErrorClass, list[tuple[Node, Failure]]] = {}
+    failed: dict[str, list[tuple[Node, Failure]]] = {}
     for node in state.nodes.values():
         if node.failure is not None and node.failure.kind != NOTHING_LEFT:
-            failed.setdefault(node.failure.kind, []).append((node, node.failure))
+            failed.setdefault(node.failure.name, []).append((node, node.failure))
     found: list[ErrorCount] = []
     for kind, all_of_it in sorted(failed.items(), key=lambda item: -len(item[1])):
         example = next((failure for _, failure in reversed(all_of_it) if failure.traceback), all_of_it[-1][1])

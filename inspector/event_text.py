@@ -100,7 +100,7 @@ def format_execution(event: search_events.CellExecuted, state: RunState) -> str:
     run, plan = event.run, state.search.data_plan
     head = f"{event.node} ran {shorten(str(run.cell), 100)}, seed {run.cell.seed} in {format_duration(run.seconds)}"
     if run.failure is not None:
-        return f"{head}: {run.failure.kind}: {shorten(run.failure.message, 100)}"
+        return f"{head}: {shorten(run.failure.line, 110)}"
     values = [one for one in run.measurements if plan is not None and one.name == plan.primary_metric.name]
     shown = ", ".join(f"{to_plain(one.name)} {one.value:.4g}" for one in values)
     return f"{head}: {shown or f'{len(run.measurements)} measurements'}"
@@ -137,7 +137,7 @@ def _describe_execution(event: search_events.AttemptExecuted, state: RunState) -
     again = "".join(f" again, {describe_limit_change(*pair)}" for pair in retries if pair[1] == attempt)
     took = f"{event.node} ran {format_duration(attempt.seconds)}{again}"
     if attempt.failure is not None:
-        return f"{took}: {attempt.failure.kind}: {shorten(attempt.failure.message, 80)}"
+        return f"{took}: {shorten(attempt.failure.line, 90)}"
     done = sum(one.outcome in ("measured", "taken over") for one in attempt.cells)
     made = attempt.measurements
     found = [format_quantity(len(made), "measurement")] if made or not attempt.cells else []

@@ -103,7 +103,7 @@ class _HtmlFile:
         parts = [
             (name := self._to_id(place), place, self._rewrite(text, f"{name}-")) for place, text in self._pages.items()
         ]
-        left = tuple(f"{number} of {kind}" for kind, number in self._left_out.items())
+        left = tuple(f"{kind} ({number})" for kind, number in self._left_out.items())
         style = "".join((WEB_FOLDER / "static" / name).read_text() for name in ("inspector.css", "export.css"))
         title = re.search(r"<title>(.*?)</title>", page, re.DOTALL)
         html = PageRenderer({}).render_page(

@@ -33,7 +33,6 @@ from labwright.record.schema.nodes import (
     SEARCH_KINDS,
     STAGES,
     BranchStep,
-    ErrorClass,
     Node,
     StageName,
     StageSummary,
@@ -111,7 +110,7 @@ def summarise_nodes(view: StageSnapshot, action: ExpandTree) -> tuple[tuple[Node
             id=node.id,
             kind=node.kind,
             varies=cut_line(node.varies, MAX_VARIATION_CHARS),
-            error=node.failure.kind if node.failure else None,
+            error=node.failure.name if node.failure else None,
             outcome=cut_line(node.failure.message, MAX_MESSAGE_CHARS)
             if node.failure
             else format_means(node, view.plan, MAX_OUTCOME_CHARS) or node.status,
@@ -121,7 +120,7 @@ def summarise_nodes(view: StageSnapshot, action: ExpandTree) -> tuple[tuple[Node
     rest = [node for node in known if node.id not in shown]
     names = list(dict.fromkeys(cut_line(node.varies, MAX_VARIATION_CHARS) for node in reversed(rest) if node.varies))
     fitting = _take_fitting(names, MAX_NAMES_CHARS, between=2)
-    failed: Counter[ErrorClass] = Counter(node.failure.kind for node in rest if node.failure)
+    failed = Counter(node.failure.name for node in rest if node.failure)
     return lines, OmittedNodes(
         worked=sum(node.status == "good" for node in rest),
         failed=dict(failed.most_common()),
@@ -133,7 +132,7 @@ def summarise_nodes(view: StageSnapshot, action: ExpandTree) -> tuple[tuple[Node
 def describe_outcome(node: Node, plan: DataPlan) -> str:
     """Describe the outcome of a node: the mean of the primary metric by dataset and arm, or the error."""
     if node.failure is not None:
-        return f"{node.failure.kind}: {cut_line(node.failure.message, MAX_MESSAGE_CHARS)}"
+        return cut_line(node.failure.line, MAX_MESSAGE_CHARS)
     means = format_means(node, plan, 2 * MAX_OUTCOME_CHARS)
     over = " (means over levels)" if plan.levels else ""
     return f"{plan.primary_metric.name}{over}: {means}" if means else node.status
@@ -200,7 +199,7 @@ def describe_failures(nodes: Iterable[Node]) -> tuple[str, ...]:
     for node in nodes:
         if node.status in ("buggy", "pruned"):
             failure, varies = node.failure, " ".join(node.varies.split())[:MAX_ERROR_CHARS] or "nothing in particular"
-            why = f"{failure.kind}, {' '.join(failure.message.split())[:MAX_ERROR_CHARS]}" if failure else node.status
+            why = " ".join(failure.line.split())[:MAX_ERROR_CHARS] if failure else node.status
             lines.append(f"{node.id} ({node.kind}, {varies}): {why}{fixed.get(node.id, '')}")
     return tuple(lines)
 

@@ -21,15 +21,7 @@ from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, Measurement
 from labwright.record.schema.earlier_study import EarlierStudy
 from labwright.record.schema.idea import Idea
-from labwright.record.schema.nodes import (
-    Attempt,
-    ErrorClass,
-    Failure,
-    NodeKind,
-    SoundnessCheck,
-    StageName,
-    StageSummary,
-)
+from labwright.record.schema.nodes import Attempt, Failure, NodeKind, SoundnessCheck, StageName, StageSummary
 from labwright.record.source_tree import (
     ENTRY_FILE,
     PLOTS_FILE,
@@ -170,7 +162,7 @@ class NodeLine(FrozenModel):
     varies: str
     status: str = ""
     outcome: str = Field(description="the primary metric by dataset and arm, or an error message")
-    error: ErrorClass | None = None
+    error: str | None = None
     analysis: str = Field(default="", description="the analysis from its verdict, for nodes that worked")
     checks: tuple[SoundnessCheck, ...] = Field(default=(), description="failed checks from its verdict")
 
@@ -187,7 +179,7 @@ class OmittedNodes(FrozenModel):
     """Counts of the finished nodes that have no separate line."""
 
     worked: int
-    failed: dict[ErrorClass, int] = Field(default={}, description="error class -> number of nodes")
+    failed: dict[str, int] = Field(default={}, description="error -> number of nodes")
     tried: tuple[str, ...] = Field(default=(), description="values of their `varies`, without repetition, newest first")
     more: int = Field(default=0, description="number of these values left out")
 

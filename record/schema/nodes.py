@@ -285,6 +285,17 @@ class Failure(FrozenModel):
     """Location of an internal error while processing the code's output: exception, file:function:line of the innermost
     frames; empty if the code failed."""
 
+    @property
+    def name(self) -> str:
+        """The error class, or the name of the exception where the class is `other`."""
+        exception = self.message.partition(":")[0]
+        return exception if self.kind == "other" and exception.isidentifier() else self.kind
+
+    @property
+    def line(self) -> str:
+        """The message after its error class; the message of an exception begins with its name."""
+        return self.message if self.name in self.message else f"{self.name}: {self.message}"
+
 
 class ExecutionResult(FrozenModel):
     """Result of executing code: one cell, or the cells of a node together. Files are in its folder."""

@@ -185,7 +185,8 @@ def test_rewriting_drops_what_acts_and_leads_out() -> None:
 def test_what_does_not_fit_is_left_out_and_named(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html_file, "MAX_BYTES", 20_000)
     found = html_file.export_page(run, as_of="today", version=1)
-    assert any(one.endswith(" of nodes") for one in found.left_out) and "Left out because of size" in found.html
+    assert any(re.fullmatch(r"nodes \(\d+\)", one) for one in found.left_out)
+    assert "Left out because of size" in found.html
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------
