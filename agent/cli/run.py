@@ -1,51 +1,93 @@
-"""`scientist run`, `resume` and `write`: check everything that can be refused before anything is created."""
+"""The commands that execute a study: `scientist run`, `demo`, `resume`, `write` and `ablate`, with its view.
+
+Everything that can be refused is checked before anything is created. A study of a repository without a paper (`ablate`,
+`run --code --task`) is continued by the same command in its unfinished folder.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 
+from rich.console import Console
+from rich.text import Text
+
+from labwright.agent.campaign import to_slug
 from labwright.agent.cli import campaign
-from labwright.agent.cli.commands import Demo, Resume, Run, Write
+from labwright.agent.cli.commands import Ablate, Demo, Resume, Run, Write
 from labwright.agent.cli.control import send_request
 from labwright.agent.cli.dry_run import show_plan
-from labwright.agent.cli.errors import print_to_stderr
+from labwright.agent.cli.errors import (
+    INTERRUPTED,
+    as_unbreakable,
+    format_line,
+    print_lines,
+    print_to_stderr,
+    saving_traceback,
+)
 from labwright.agent.cli.idea import list_idea_faults, read_idea_from_text
 from labwright.agent.cli.preflight import (
     check_components,
+    check_disk_space,
     check_isolation,
     check_local_servers,
     check_name,
     check_resumed,
     check_settings,
     check_slots,
+    check_writable,
+    choose_folder,
     install_packages,
     make_run_name,
     removing_new_folder_on_refusal,
     settings_here,
 )
-from labwright.agent.cli.repository_study import run_question
-from labwright.agent.cli.run_view import run_with_view
 from labwright.agent.cli.status import read_run_state
 from labwright.agent.data import add_idea_data
 from labwright.agent.environment import choose_reviewer, max_cell_resources
-from labwright.agent.plan_files import add_space_from_file, check_plan, merge_space, read_plan, read_review
+from labwright.agent.forecast import estimate_remaining
+from labwright.agent.plan_files import (
+    add_space_from_file,
+    check_plan,
+    merge_space,
+    read_plan,
+    read_question,
+    read_review,
+)
 from labwright.agent.repository_setup import check_code, check_planner
-from labwright.agent.run import resume_run, rewrite_paper, start_study
+from labwright.agent.run import find_changes, resume_run, rewrite_paper, start_or_resume, start_study
 from labwright.agent.settings import KEY_ALIASES, Settings, compose_settings, override_settings
-from labwright.inspector.live_view import find_process
-from labwright.inspector.tracking import choose_tracker
+from labwright.inspector.findings import list_report_files
+from labwright.inspector.live_view import choose_view, find_process
+from labwright.inspector.render import format_remaining_estimate
+from labwright.inspector.status import build_status
+from labwright.inspector.summary import format_ending
+from labwright.inspector.tracking import OpenTracker, TrackerSync, choose_tracker
 from labwright.record.campaign import is_campaign
+from labwright.record.claims.part_effects import compute_baseline_claim, format_report_texts
 from labwright.record.errors import UsageError
+from labwright.record.event_log import EventListener, is_run, read_state
+from labwright.record.events import Event
 from labwright.record.events.run_events import CommandReceived
+from labwright.record.events.search_events import PlanPrepared
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
-from labwright.record.schema.idea import read_idea
+from labwright.record.schema.idea import Idea, ResearchQuestion, read_idea
+from labwright.record.schema.nodes import StudyKind
 from labwright.sandbox.hub import fetch_model, parse_pretrained
+from labwright.sandbox.metrics import METRICS
 from labwright.sandbox.packages import restore_packages
+from labwright.sandbox.repository.metric import PREDICTIONS_KIND
 from labwright.sandbox.scorers import copy_frozen_scorers
 from labwright.stages.data_planning import find_unmet_needs
 from labwright.stages.ideation.idea_checks import is_text_path
+from labwright.stages.repository.ablation_report import UNRANKED_GATES, to_json
 from labwright.stages.repository.paper_study import add_tuning_reasons, build_search_settings
 
 DEMO_FOLDER = Path(str(files("labwright"))) / "demo"
@@ -168,3 +210,168 @@ def write(args: Write) -> int:
     # a run whose writer failed has no first version of the paper, so it is resumed
     work = resume_run if unwritten else rewrite_paper
     return run_with_view(lambda listener: work(run, flags, listener=listener), run)
+
+
+# --- studies of a repository without a paper --------------------------------------------------------------------------
+
+
+def ablate(args: Ablate) -> int:
+    repository = args.repository.absolute()
+    settings = choose_reviewer(compose_settings(config=args.config, flags=args.flags))
+    code = settings.code
+    if bool(code.predictions) != (code.truth is not None) or (code.predictions and code.metric not in METRICS):
+        raise UsageError(
+            f"--predictions FILE requires --truth TABLE and a --metric for predictions: {', '.join(METRICS)}"
+        )
+    metric = f"{PREDICTIONS_KIND}:{code.predictions}@{code.metric}" if code.predictions else code.metric
+    settings = override_settings(
+        settings.model_dump(mode="json"),
+        {"code.repository": str(repository), "code.metric": metric, "code.predictions": ""},
+    )
+    idea = Idea.model_validate(
+        {
+            "Name": f"ablate-{to_slug(repository.name)}",
+            "Title": f"Which parts of {repository.name} matter",
+            "Short Hypothesis": f"Some parts of {repository.name} matter for its result, others do not.",
+            "Experiments": "Reproduce the result, then measure it without each part.",
+        }
+    )
+    folder = args.out or choose_study_folder(args.runs, f"ablate_{to_slug(repository.name)}", settings, "ablation")
+    code = _run_study(idea, settings, "ablation", folder, is_quiet=args.json)
+    if not is_run(folder):  # interrupted before anything was recorded
+        return code
+    state = read_state(folder)
+    if args.json:
+        print(json.dumps({"folder": str(folder), **to_json(state)}, indent=1))
+    else:
+        print_lines(_format_findings(state))
+    return code
+
+
+def run_question(args: Run, settings: Settings) -> int:
+    assert args.task is not None
+    repository = settings.code.repository
+    if repository is None:
+        raise UsageError("--task asks a question about a repository: give --code")
+    for name, given in (("--idea", args.idea), ("--plan", args.plan), ("--space", args.space)):
+        if given is not None:
+            raise UsageError(f"{name} cannot be combined with --task")
+    question = read_question(args.task)
+    idea = build_question_idea(question, to_slug(args.task.stem))
+    settings = settings.model_copy(update={"question": question})
+    slug = f"task_{to_slug(args.task.stem)}"
+    folder = (
+        args.runs / check_name(args.name) if args.name else choose_study_folder(args.runs, slug, settings, "question")
+    )
+    code = _run_study(idea, settings, "question", folder)
+    answer = read_state(folder).question.answer if is_run(folder) else None
+    if answer is not None:
+        print_lines([format_line(answer.conclusion or f"no answer: {answer.why}", "bold")])
+    return code
+
+
+def build_question_idea(question: ResearchQuestion, name: str) -> Idea:
+    """Convert a question to the idea of a study."""
+    steps = [text for text in (question.method, question.instructions) if text] or [question.question]
+    return Idea.model_validate(
+        {
+            "Name": name,
+            "Title": question.question.splitlines()[0][:300],
+            "Experiments": steps,
+            "Short Hypothesis": question.question,
+        }
+    )
+
+
+def _run_study(idea: Idea, settings: Settings, kind: StudyKind, folder: Path, *, is_quiet: bool = False) -> int:
+    """Start a study in its folder, or continue it there. Returns the exit code; raises `UsageError`."""
+    check_writable(folder.parent)
+    check_disk_space(settings, folder.parent)
+    check_isolation(settings.sandbox)
+    if not is_run(folder):
+        check_local_servers(settings.models)
+
+    def work(listener: EventListener) -> int:
+        return start_or_resume(idea, settings, kind, folder, listener=listener)
+
+    with removing_new_folder_on_refusal(folder.parent):
+        if not is_quiet:
+            return run_with_view(work, folder)
+        with saving_traceback(folder):
+            code = work(lambda event, state: None)
+        if (ended := read_state(folder).process_end) is not None and ended.reason:
+            print_to_stderr(ended.reason)
+        return code
+
+
+def choose_study_folder(runs: Path, suffix: str, settings: Settings, kind: StudyKind) -> Path:
+    """Return the newest folder in which this study is unfinished, or a new one."""
+    return choose_folder(
+        runs, suffix, lambda one: read_state(one).phase != "done" and find_changes(one, settings, kind) is not None
+    )
+
+
+def _format_findings(state: RunState) -> Iterator[Text]:
+    check, found = state.repository.baseline, state.ablation.results
+    texts, claim = format_report_texts(state), compute_baseline_claim(state)
+    if check is not None:
+        mean = f": mean {texts[f'{claim.key}.mean']}" if claim is not None else ""
+        yield format_line(f"baseline {check.verdict}{mean}{f'; {check.why}' if check.why else ''}", "bold")
+        if check.verdict == "differs" and found is None:
+            yield format_line("no ablations were run; to run them anyway: --accept-baseline")
+    if found is None:
+        return
+    if not found.results:
+        yield format_line(f"nothing was ablated: {found.stopped or 'no part was found'}", "bold")
+    for one in found.results:
+        if one.part in found.top or one.called in ("harmful", "critical", "helps", *UNRANKED_GATES):
+            effect = f", effect {texts[f'{one.key}.mean']}" if one.mean is not None else ""
+            yield format_line(f"{one.part}: {one.called}{effect}{f' ({one.flag})' if one.flag else ''}")
+    if found.results and found.stopped:
+        yield format_line(found.stopped)
+
+
+# --- the view of a running study --------------------------------------------------------------------------------------
+
+
+def run_with_view(work: Callable[[EventListener], int], folder: Path, mirrored: OpenTracker | None = None) -> int:
+    """Show and mirror a run while it is running, print its result at the end, and return its exit code."""
+    console = Console(file=as_unbreakable(sys.stdout))
+    print_plain = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+
+    @cache
+    def name_folder() -> None:  # not before the first event: a start that is refused leaves no folder
+        print_plain(f"run folder: {folder}")
+
+    try:
+        with (
+            saving_traceback(folder),
+            TrackerSync(folder, mirrored, print_to_stderr) if mirrored else nullcontext(),
+            choose_view(console) as view,
+        ):
+            code = work(add_folder_and_forecast(view, name_folder, print_plain))
+    except KeyboardInterrupt:  # outside the event loop, which handles signals itself
+        print_to_stderr(f"interrupted; continue with: scientist resume {folder}")
+        return INTERRUPTED
+    name_folder()
+    ended = build_status(str(folder), read_state(folder), (), None, now=time.time(), folder=folder)
+    for line in format_ending(ended, list_report_files(folder)):
+        console.print(line, soft_wrap=True, highlight=False)
+    return code
+
+
+def add_folder_and_forecast(
+    view: EventListener, name_folder: Callable[[], None], print_plain: Callable[[str], None]
+) -> EventListener:
+    """Wrap a view so that the run's folder is named before the first event, and a forecast of the whole run is printed
+    once its plan is ready.
+    """
+
+    def show(event: Event, state: RunState) -> None:
+        name_folder()
+        view(event, state)
+        ahead = estimate_remaining(state) if isinstance(event, PlanPrepared) else None
+        if ahead is not None:
+            print_plain(f"forecast: {format_remaining_estimate(ahead)}")
+
+    return show

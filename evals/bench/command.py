@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from math import ceil
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from labwright.agent.campaign import check_budget_share
+from labwright.agent.campaign import CONFIG_FILE, check_budget_share
 from labwright.agent.cli.campaign import build_terms
 from labwright.agent.cli.errors import DONE, print_lines
 from labwright.agent.cli.preflight import check_components, check_disk_space, check_writable
 from labwright.agent.forecast import open_model
-from labwright.agent.settings import Settings, compose_settings
-from labwright.evals.bench.step_makers import compute_task_spent
+from labwright.agent.settings import Settings, compose_settings, settings_from_assignments
+from labwright.evals.bench.step_makers import ModelStepJudge, StepMakers, compute_task_spent
 from labwright.evals.bench.table import MlrBenchTable, StepTable, build_table, table_to_csv
-from labwright.evals.bench.tasks import STEPS, StepLine, build_jobs, is_complete, read_lines, read_tasks, save_task_text
+from labwright.evals.bench.tasks import (
+    STEPS,
+    BenchTask,
+    MlrBench,
+    StepLine,
+    build_jobs,
+    is_complete,
+    read_lines,
+    read_tasks,
+    run_task,
+    save_task_text,
+)
 from labwright.evals.commands import BenchMlr
-from labwright.evals.item_loop import check_options, parse_names, report_results, run_items
+from labwright.evals.item_loop import check_options, parse_names, report_results, run_item, run_items
 from labwright.inspector.safe_text import format_dollars, format_duration, shorten, to_plain
 from labwright.models.roles.judge import JUDGE
 from labwright.record.campaign import CampaignTerms
@@ -74,7 +87,7 @@ def run_mlr_bench(args: BenchMlr) -> int:
     )
 
 
-# --- output ---------------------------------------------------------------------------------------------------------
+# --- output -------------------------------------------------------------------------------------------------------
 
 
 def format_step(line: StepLine) -> Text:
@@ -152,3 +165,17 @@ def _show_plan(lines: Sequence[StepLine], settings: Settings, terms: CampaignTer
         ),
         soft_wrap=True,
     )
+
+
+def run_one_task(words: list[str]) -> int:
+    """`python -m labwright.evals.bench.command OUT TASK STEPS [--set KEY=VALUE]...`: run a task in its own process."""
+    out, name, steps = Path(words[0]), words[1], parse_names("STEPS", words[2], STEPS)
+    limits = settings_from_assignments(word for word in words[3:] if word != "--set")
+    settings = compose_settings(config=out / CONFIG_FILE, flags=limits | {"campaign": str(out)})
+    task = BenchTask(name, (out / name / "task.md").read_text(encoding="utf-8"))
+    bench = MlrBench(out, steps, StepMakers(settings).by_step, ModelStepJudge(settings.models))
+    return run_item(lambda: run_task(bench, task), out / name)
+
+
+if __name__ == "__main__":
+    sys.exit(run_one_task(sys.argv[1:]))

@@ -275,7 +275,7 @@ def build_jobs(out: Path, asked: tuple[StepName, ...], spent: Callable[[Path], S
 
     return ItemJobs(
         out,
-        "labwright.evals.bench",
+        "labwright.evals.bench.command",
         is_complete=lambda name: is_complete(read_lines(out, asked, [name])),
         compute_spent=lambda name: spent(out / name),
         find_reason=find_reason,

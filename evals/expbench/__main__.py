@@ -13,7 +13,7 @@ from typing import Any
 
 from labwright.agent.campaign import CONFIG_FILE
 from labwright.agent.cli.errors import INTERRUPTED, LIMITED
-from labwright.agent.cli.repository_study import build_question_idea
+from labwright.agent.cli.run import build_question_idea
 from labwright.agent.forecast import open_budgeted_models
 from labwright.agent.run import start_or_resume
 from labwright.agent.settings import Settings, compose_settings, override_settings, settings_from_assignments

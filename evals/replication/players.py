@@ -21,7 +21,7 @@ from typing import Literal
 from pydantic import Field
 
 from labwright.agent.cli.errors import INTERRUPTED
-from labwright.agent.cli.repository_study import build_question_idea
+from labwright.agent.cli.run import build_question_idea
 from labwright.agent.forecast import open_budgeted_models
 from labwright.agent.run import start_or_resume
 from labwright.agent.settings import Settings, override_settings

@@ -21,11 +21,9 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response, S
 from labwright.inspector.diagnosis import list_next_steps, list_waiting
 from labwright.inspector.run_files import MAX_FILE_BYTES, PathRefusedError, open_within, read_blocks
 from labwright.inspector.status import RemainingEstimate
-from labwright.inspector.web.cell_grid import OUTCOME_SIGNS, build_grid
 from labwright.inspector.web.charts import build_run_chart
 from labwright.inspector.web.fragments import LIVE_VIEWS, Fragment, RunFragments, encode_update, group_by_parent
 from labwright.inspector.web.node_panel import build_panel, list_calls, open_call
-from labwright.inspector.web.node_table import MAX_ROWS, TableQuery, build_table
 from labwright.inspector.web.page_renderer import (
     NODE_VERBS,
     WEB_FOLDER,
@@ -37,6 +35,7 @@ from labwright.inspector.web.page_renderer import (
 )
 from labwright.inspector.web.paper_pages import PaperHandlers
 from labwright.inspector.web.run_cache import MAX_RUNS_CACHED, CachedRun, RunCollection, get_or_make
+from labwright.inspector.web.tables import MAX_ROWS, OUTCOME_SIGNS, TableQuery, build_grid, build_table
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.nodes import STUDY_STAGES
 

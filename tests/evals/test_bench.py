@@ -13,7 +13,7 @@ import pytest
 
 from labwright.agent import forecast
 from labwright.agent.cli import main
-from labwright.evals.bench.__main__ import main as process_of_a_task
+from labwright.evals.bench.command import run_one_task as process_of_a_task
 from labwright.evals.bench.table import build_table, table_to_csv
 from labwright.evals.bench.tasks import (
     STEPS,

@@ -14,11 +14,11 @@ from labwright.inspector.logs import describe_small_step
 from labwright.inspector.render import format_status, format_tree
 from labwright.inspector.status import RunStatus, read_status
 from labwright.inspector.tree import build_tree
-from labwright.inspector.web.cell_grid import build_grid
 from labwright.inspector.web.fragments import RunFragments
 from labwright.inspector.web.node_panel import build_panel
 from labwright.inspector.web.page_renderer import PageRenderer
 from labwright.inspector.web.run_cache import CachedRun
+from labwright.inspector.web.tables import build_grid
 from labwright.record.events.run_events import RunResumed
 from labwright.record.events.search_events import AttemptExecuted, CellExecuted, CellsRequired, NodeStepEntered
 from labwright.record.run_folder import RunFolder

@@ -22,8 +22,8 @@ from labwright.inspector.web.charts import (
     drop_outliers,
 )
 from labwright.inspector.web.node_panel import build_panel
-from labwright.inspector.web.node_table import TableQuery, build_table
 from labwright.inspector.web.run_cache import CachedRun
+from labwright.inspector.web.tables import TableQuery, build_table
 from labwright.record.events.search_events import NodeProposed
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.hypotheses import Effect, EffectDecision
