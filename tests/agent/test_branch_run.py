@@ -103,7 +103,6 @@ def own(parent: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     code = tmp_path_factory.mktemp("code")
     (code / "experiment.py").write_text(experiment_code(shrinkage=0.01))
     (code / "plots.py").write_text(plots_code())
-    (code / "plan.txt").write_text("Hardly any shrinkage.\nIt should do as well.")
     before = files_of(parent)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "open_backend", lambda _: stopped_at(made, "ablation_plan"))  # pyright: ignore
@@ -118,6 +117,8 @@ def own(parent: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
                     str(code),
                     "--author",
                     "Ada Lovelace",
+                    "--note",
+                    "Hardly any shrinkage.\nIt should do as well.",
                     "--name",
                     "own",
                 ]
@@ -203,7 +204,8 @@ def test_a_branch_of_a_branch_from_a_stage_is_a_run_of_its_own(
     kept = [node for node in old.nodes.values() if node.decision <= state.ancestry[-1].decision]
     assert all(state.nodes[node.id].source_sha256 == node.source_sha256 for node in kept)
     assert state.read_setting("search.num_workers") == 1
-    assert [note.command.text for note in state.notes] == ["mind the spread"]
+    plan = "Hardly any shrinkage.\nIt should do as well."
+    assert [note.command.text for note in state.notes] == [plan, "mind the spread"]
     assert state.calls.total_usage.calls + count_inherited_calls(state) == len(state.calls.answers)
     _told_of_its_ancestors(again, state)
     listed = json.loads((again / "manifest.json").read_text())

@@ -83,7 +83,10 @@ def test_a_run_is_watched_paused_and_gone_on_with(tmp_path: Path, open_page: Loo
         assert "np.zeros" in page.locator("#panel pre.diff .removed").first.inner_text()
         page.keyboard.press("Escape")
 
-        assert page.evaluate("() => Object.keys(window.states).length") == page.locator("g.node").count(), "reloaded"
+        watched, drawn = page.evaluate(  # at once: the run goes on meanwhile
+            "() => [Object.keys(window.states).length, document.querySelectorAll('g.node').length]"
+        )
+        assert watched == drawn, "reloaded"
         page.locator(".tabs a", has_text="Overview").click()
 
         # Paused: what is asked is recorded, and no decision is made until it goes on.
