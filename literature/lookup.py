@@ -101,8 +101,9 @@ async def verify_entry(
     if missing := [name for name in ("title", "author", "year") if not entry.read_plain(name)]:
         return VerificationOutcome(outcome="refused", reason=f"it has no {' and no '.join(missing)}")
     if not sources:
+        edited = "it was edited after its verification, and " if entry.fields.get("verified") else ""
         return VerificationOutcome(
-            outcome="unverified", reason="no catalogue is configured (literature.sources is empty)"
+            outcome="unverified", reason=f"{edited}no catalogue is configured (literature.sources is empty)"
         )
     answers = CatalogueAnswers(timeout)
     await answers.collect(

@@ -177,6 +177,8 @@ def _escape_entry(entry: BibEntry) -> BibEntry:
                 value = escape(re.sub(r"[{}\\]", " ", strip_tex(value)))
         if sound and _FIELD_NAME.fullmatch(name):
             kept[name] = value
+    if entry.arxiv and not entry.venue:  # a preprint, whose note is not printed
+        kept.setdefault("howpublished", f"arXiv:{entry.arxiv}")
     return entry.model_copy(
         update={"fields": kept, "kind": entry.kind if _FIELD_NAME.fullmatch(entry.kind) else "misc"}
     )

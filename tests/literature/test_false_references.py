@@ -120,7 +120,8 @@ async def test_a_record_makes_a_library_work_offline_until_it_is_edited():
         ):
             edited = await nobody.check(tuple(one.with_fields(**{field: value}) for one in again[3:4]))
             assert not edited.usable_entries, field
-            assert "no catalogue is configured" in edited.checked[0].reason
+            reason = edited.checked[0].reason
+            assert "edited after its verification, and no catalogue is configured" in reason
     record = Verification(
         source="by hand, example.org",
         id="doi:10.1/x",

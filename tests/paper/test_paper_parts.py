@@ -285,6 +285,8 @@ def test_the_library_that_ships_is_verified():
     )
     assert [one.key for one in parse_bibtex(written)] == ["guo2017calibration", "kingma2015adam"]
     assert "verified" not in written and "We ask" not in written
+    [preprint] = parse_bibtex(format_bibliography(entries, ["zaremba2014learning"]))
+    assert preprint.fields["howpublished"] == "arXiv:1410.4615" and "note" not in preprint.fields
 
 
 def test_an_entry_that_nobody_verified_is_not_offered(tmp_path: Path):
