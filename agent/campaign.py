@@ -138,16 +138,12 @@ def create_campaign(found: Sequence[CampaignItem], settings: Settings, terms: Ca
 
 def check_budget_share(settings: Settings, terms: CampaignTerms, share_count: int) -> None:
     """Refuse a budget that is too small for a paper when divided into this many shares. Raises `UsageError`."""
+    caps = {
+        f"budget.{what}": int(cap / share_count) if what.endswith("tokens") else cap / share_count
+        for what, cap in terms.caps.items()
+    }
     try:
-        check_budget(
-            override_settings(
-                settings.model_dump(mode="json"),
-                {
-                    f"budget.{what}": int(cap / share_count) if what.endswith("tokens") else cap / share_count
-                    for what, cap in terms.caps.items()
-                },
-            )
-        )
+        check_budget(override_settings(settings.model_dump(mode="json"), caps))
     except UsageError as error:
         raise UsageError(f"with the budget divided by {share_count}: {error}") from None
 
@@ -210,26 +206,20 @@ class CampaignRuns:
     def read_end(self, entry: CampaignEntry, returned: int | None) -> RunEnded:
         run = self.folder / RUNS_FOLDER / entry.name
         if not is_run(run):
-            return RunEnded(
-                name=entry.name,
-                code=returned if returned is not None and returned >= 0 else None,
-                why=read_last_line(self.folder, entry.name),
-            )
+            code = returned if returned is not None and returned >= 0 else None
+            return RunEnded(name=entry.name, code=code, why=read_last_line(self.folder, entry.name))
         try:
             state = read_state(run)
             subjects = read_exchanges(run).spent
         except RecordError as error:  # cost unknown: assume the whole allowance
             return RunEnded(name=entry.name, why=str(error), spent=entry.share.caps if entry.share else {})
-        code, why = (
-            (None, "the process was killed or crashed")
-            if state.process_end is None
-            else (state.process_end.exit_code, state.process_end.reason)
-        )
+        code, why = None, "the process was killed or crashed"
+        if state.process_end is not None:
+            code, why = state.process_end.exit_code, state.process_end.reason
         if code == 130 and returned == 2:  # refused before it was resumed
             code, why = 2, read_last_line(self.folder, entry.name)
-        return RunEnded(
-            name=entry.name, code=code, why=why, spent=compute_spent(state, subjects), seconds=state.active_seconds
-        )
+        spent = compute_spent(state, subjects)
+        return RunEnded(name=entry.name, code=code, why=why, spent=spent, seconds=state.active_seconds)
 
 
 def share_options(share: RunAllowance) -> list[str]:
@@ -316,7 +306,9 @@ class CampaignRunner:
             while self._launch_next():
                 pass
         elif time.monotonic() > self._stopped_at + STOP_GRACE_SECONDS:
-            self._signal_processes()
+            self._send_signal(signal.SIGKILL)
+            for process in self._processes.values():
+                process.wait()
         return bool(self.state.running_entries) or (
             self._stopped_at is None and bool(self._waiting_entries) and self._has_time_left
         )
@@ -342,22 +334,21 @@ class CampaignRunner:
     def _launch_next(self) -> bool:
         """Start the next job if there is room; return whether one was started."""
         terms, now = self.state.terms, time.monotonic()
-        ready = [
+        due = (
             one
             for one in self._waiting_entries
-            if now >= self._ended_at.get(one.name, 0.0) + self.backoff_seconds * one.tries or not one.tries
-        ]
-        if terms is None or not ready or len(self.state.running_entries) >= terms.parallel or not self._has_time_left:
+            if not one.tries or now >= self._ended_at.get(one.name, 0.0) + self.backoff_seconds * one.tries
+        )
+        if terms is None or len(self.state.running_entries) >= terms.parallel or not self._has_time_left:
             return False
-        self._launch(ready[0], self.state.compute_allowance(ready[0].name, self._log.read_clock()))
-        return True
-
-    def _launch(self, one: CampaignEntry, share: RunAllowance) -> None:
+        if (one := next(due, None)) is None:
+            return False
+        share = self.state.compute_allowance(one.name, self._log.read_clock())
         try:
             command = self.jobs.build_command(one, share)
         except RecordError as error:
             self._append(EntryRefused(name=one.name, why=str(error)))
-            return
+            return True
         self._append(RunLaunched(name=one.name, share=share))
         with self._lock_file(one.name) as lock, open(self.folder / LOGS_FOLDER / f"{one.name}.log", "ab") as output:
             fcntl.flock(lock, fcntl.LOCK_EX)  # the child inherits and keeps the lock
@@ -373,6 +364,7 @@ class CampaignRunner:
             os.ftruncate(lock, 0)
             os.pwrite(lock, str(process.pid).encode(), 0)
         self._processes[one.name] = process
+        return True
 
     @contextmanager
     def _lock_file(self, name: str) -> Generator[int]:
@@ -411,21 +403,14 @@ class CampaignRunner:
         """Start no further jobs, and ask every job to end gracefully."""
         if self._stopped_at is None:
             self._stopped_at = time.monotonic()
-            self._handle_signal(signal.SIGINT)
+            self._send_signal(signal.SIGINT)
 
-    def _handle_signal(self, number: int) -> None:
+    def _send_signal(self, number: int) -> None:
+        """Send a signal to every running job whose process is known."""
         for one in self.state.running_entries:
-            self._send_signal(one, number)
-
-    def _send_signal(self, one: CampaignEntry, number: int) -> None:
-        if (pid := self._find_pid(one.name)) is not None and pid > 0:
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
-
-    def _signal_processes(self) -> None:
-        self._handle_signal(signal.SIGKILL)
-        for process in self._processes.values():
-            process.wait()
+            if pid := self._find_pid(one.name):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
 
     @contextmanager
     def _handling_signals(self) -> Generator[None]:
@@ -435,7 +420,7 @@ class CampaignRunner:
             if self._stopped_at is None:
                 self._request_stop()
             else:
-                self._handle_signal(signal.SIGINT)
+                self._send_signal(signal.SIGINT)
 
         names = [signal.SIGINT, signal.SIGTERM]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored under nohup: the campaign continues

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -107,6 +107,9 @@ def start_study(
                 copy_documents(settings.context, folder.context)
             if settings.paper.bib is not None:
                 write_file(folder.library, settings.paper.bib.read_bytes())
+            rate = None
+            if chosen is not None:
+                rate = measure_machine_rate(settings.sandbox, at_once=settings.search.num_workers)
             started = RunStarted(
                 kind=kind,
                 idea=idea,
@@ -119,9 +122,7 @@ def start_study(
                 template="" if chosen is None else template.copy_template(chosen, folder.templates),
                 plan=plan,
                 review=review,
-                rate=None
-                if chosen is None
-                else measure_machine_rate(settings.sandbox, at_once=settings.search.num_workers),
+                rate=rate,
             )
         except BaseException:  # nothing was started
             shutil.rmtree(root)
@@ -176,7 +177,7 @@ def find_changes(folder: Path, settings: Settings, kind: StudyKind) -> dict[str,
     changes = list_differences(known, settings)
     changes = {key: value for key, value in changes.items() if not key.startswith(SET_BY_THE_PROGRAM)}
     requested = [key for key in changes if key.startswith(("code.", "ablation.", "question.", "seed"))]
-    return None if any(key not in LATER_OPTIONS for key in requested) else changes
+    return changes if set(requested) <= set(LATER_OPTIONS) else None
 
 
 def resume_run(run: Path, overrides: dict[str, Any], *, listener: EventListener) -> int:
@@ -225,9 +226,7 @@ def rewrite_paper(
     """
     state = read_state(run)
     if state.kind != "paper":
-        raise UsageError(
-            f"{run} has no paper: it is the folder of {'an ablation' if state.kind == 'ablation' else 'a question'}"
-        )
+        raise UsageError(f"{run} has no paper, so it cannot be written again")
     if state.started is None or state.phase != "done":
         raise RecordError(f"{run} is not finished: finish it first with scientist resume {run}")
     folder, version = RunFolder(run), state.paper.version + 1
@@ -274,12 +273,8 @@ def check_reviewed(state: RunState, folder: RunFolder) -> None:
             f"the latest version of the paper of {folder.root} was not released, so no reviewer has read it: write it "
             f"again with scientist write {folder.root}"
         )
-    missing = [path for path, _ in list_recorded_files(state, folder) if not path.exists()]
-    if missing:
-        raise UsageError(
-            f"{folder.root} is a reading copy: {len(missing)} recorded files are missing, the first "
-            f"{missing[0].relative_to(folder.root)}; revise the paper in the whole run"
-        )
+    files = (path for path, _ in list_recorded_files(state, folder))
+    _check_complete(folder, files, "recorded files", "revise the paper in the whole run")
 
 
 def compute_revision_limits(state: RunState, settings: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -289,13 +284,11 @@ def compute_revision_limits(state: RunState, settings: Settings, given: Mapping[
     assert state.started is not None
     spent = state.calls.spent_cost
     time_limit = settings.time_limit if "time_limit" in given else float(state.started.settings["time_limit"])
-    before = {"usd": spent.usd, "tokens": spent.tokens, "gpu_hours": spent.gpu_seconds / 3600}
-    caps = {
-        f"budget.{name}": amount + (getattr(settings.budget, name) or 0)
-        for name, amount in before.items()
-        if f"budget.{name}" in given
-    }
-    return {"time_limit": state.active_seconds + time_limit, **caps}
+    limits = {"time_limit": state.active_seconds + time_limit}
+    for name, amount in {"usd": spent.usd, "tokens": spent.tokens, "gpu_hours": spent.gpu_seconds / 3600}.items():
+        if f"budget.{name}" in given:
+            limits[f"budget.{name}"] = amount + (getattr(settings.budget, name) or 0)
+    return limits
 
 
 def _check_rewritable(state: RunState, folder: RunFolder, *, has_new_template: bool) -> None:
@@ -306,16 +299,17 @@ def _check_rewritable(state: RunState, folder: RunFolder, *, has_new_template: b
     if state.paper.template_sha256 and not has_new_template:
         template.load_copy(folder.templates, state.paper.template_sha256)
     drawn = state.paper.figures
-    sources = (
-        []
-        if drawn is None
-        else [folder.get_figures_path(drawn.version) / "source" / f"{one.name}.py" for one in drawn.placed]
-    )
-    missing = [path for path in sources if not path.is_file()]
-    if missing:
+    source = folder.get_figures_path(drawn.version) / "source" if drawn is not None else folder.root
+    files = [source / f"{one.name}.py" for one in (drawn.placed if drawn is not None else ())]
+    _check_complete(folder, files, "files of its figures", "write the paper again from the whole run")
+
+
+def _check_complete(folder: RunFolder, files: Iterable[Path], what: str, fix: str) -> None:
+    """Refuse a run that lacks files, as a reading copy does. Raises `UsageError`."""
+    if missing := [path for path in files if not path.exists()]:
         raise UsageError(
-            f"{folder.root} is a reading copy: {len(missing)} files of its figures are missing, the first "
-            f"{missing[0].relative_to(folder.root)}; write the paper again from the whole run"
+            f"{folder.root} is a reading copy: {len(missing)} {what} are missing, the first "
+            f"{missing[0].relative_to(folder.root)}; {fix}"
         )
 
 
@@ -338,15 +332,13 @@ def _run_process(
     left = control_files.list_pending_files(folder.root)
     alerts = Alerts(settings.alerts, folder.root)
 
-    def tell(event: Event, state: RunState) -> None:
+    def notify(event: Event, state: RunState) -> None:
         listener(event, state)
         alerts(event, state)
 
-    with closing(EventLog(folder.events, listener=tell)) as log:
+    with closing(EventLog(folder.events, listener=notify)) as log:
         try:
-            if (
-                isinstance(first, RewriteStarted) and log.state.phase != "done"
-            ):  # another process started a rewrite first
+            if isinstance(first, RewriteStarted) and log.state.phase != "done":  # another process started one first
                 raise RecordError(f"{folder.root} is already being rewritten: scientist resume {folder.root}")
             if isinstance(first, RunResumed):
                 if not _can_continue(log.state, first.settings):  # it may have been killed before its end was recorded

@@ -130,21 +130,15 @@ class CommandHandler:
         """
         pause, free = self.recorder.state.paused_by, read_free_gb(self.folder.root)
         if pause is None and free < min_free_gb and not self.signals.stop_event.is_set():
-            self.recorder.append(
-                CommandReceived(
-                    verb="pause",
-                    by=PROGRAM_AUTHOR,
-                    text=(
-                        f"only {free:.2f} GB are free on the run's disk, but min_free_gb is {min_free_gb:g}: it "
-                        f"resumes automatically once {RESUME_DISK_MARGIN * min_free_gb:.3g} GB are free"
-                    ),
-                )
+            text = (
+                f"only {free:.2f} GB are free on the run's disk, but min_free_gb is {min_free_gb:g}: it "
+                f"resumes automatically once {RESUME_DISK_MARGIN * min_free_gb:.3g} GB are free"
             )
+            self.recorder.append(CommandReceived(verb="pause", by=PROGRAM_AUTHOR, text=text))
             self.signals.pause()
         elif pause is not None and pause.by == PROGRAM_AUTHOR and free >= RESUME_DISK_MARGIN * min_free_gb:
-            self.recorder.append(
-                CommandReceived(verb="resume", by=PROGRAM_AUTHOR, text=f"{free:.2f} GB are free again")
-            )
+            text = f"{free:.2f} GB are free again"
+            self.recorder.append(CommandReceived(verb="resume", by=PROGRAM_AUTHOR, text=text))
             self._continue()
 
     def _continue(self) -> None:
@@ -154,20 +148,16 @@ class CommandHandler:
 
     def _apply_command(self, command: CommandReceived) -> str | None:
         """Record and apply a command; return why it is ignored, if it is."""
-        why = control_files.find_refusal(
-            self.recorder.state, command, is_running=command.file not in self.pending_files
-        )
+        state, is_pending = self.recorder.state, command.file in self.pending_files
+        why = control_files.find_refusal(state, command, is_running=not is_pending)
         if why is not None:
             return f"{command.verb} {command.target[:40]}".strip() + f": {why}"
         if command.verb == "note" and not command.target:  # record the stage in the log
-            command = command.model_copy(update={"target": self.recorder.state.search.stage or ""})
-        gate = self.recorder.state.open_gate
-        if command.verb == "approve" and gate is not None:
-            command = command.model_copy(update={"target": gate.reached.gate})
-        if (
-            command.plan is not None and command.target != "plan"
-        ):  # first: after a kill here the command is refused, but the plan is amended
-            state = self.recorder.state
+            command = command.model_copy(update={"target": state.search.stage or ""})
+        if command.verb == "approve" and state.open_gate is not None:
+            command = command.model_copy(update={"target": state.open_gate.reached.gate})
+        # first: after a kill here the command is refused, but the plan is amended
+        if command.plan is not None and command.target != "plan":
             self.recorder.append(
                 PlanAmended(
                     number=len(state.search.amendments) + 1,
@@ -215,11 +205,8 @@ def _find_repository_ending(state: RunState) -> tuple[int, str]:
     if (answer := state.question.answer) is not None:
         return (RELEASED, "") if answer.conclusion else (NOT_RELEASED, answer.why)
     if (found := state.ablation.results) is not None:
-        return (
-            (RELEASED, "")
-            if found.results
-            else (FINDINGS, f"nothing was ablated: {found.stopped or 'no part was found'}")
-        )
+        nothing = f"nothing was ablated: {found.stopped or 'no part was found'}"
+        return (RELEASED, "") if found.results else (FINDINGS, nothing)
     baseline = state.repository.baseline
     if baseline is not None and baseline.verdict in ("reproduced", "unchecked"):
         return RELEASED, ""
@@ -276,11 +263,10 @@ class RunProcess:
             executor.packages = restore_packages(
                 self.log.state.search.installed_packages, self.folder.packages_lock, self.settings.sandbox
             )
-        repository = executor.repository = self.repository
+        repository = self.repository
         if repository is None and self.settings.code.repository is not None:
-            repository = executor.repository = await asyncio.to_thread(
-                open_repository, self.settings, self.folder, self.log.state
-            )
+            repository = await asyncio.to_thread(open_repository, self.settings, self.folder, self.log.state)
+        executor.repository = repository
         self._attach(self._build_context(executor, repository))
         if self.log.state.open_gate is not None:
             self.signals.pause()
@@ -288,7 +274,9 @@ class RunProcess:
             try:
                 record_time_limit(self.context)
                 async with self._watching(self.context):
-                    done = await run_state_machine(self._list_steps(), lambda: self.log.state)
+                    is_paper = self.log.state.kind == "paper"
+                    steps = self._list_paper_steps() if is_paper else self._list_repository_steps()
+                    done = await run_state_machine(steps, lambda: self.log.state)
             except (PlanError, PackageError, BaselineError, RepositoryError) as error:
                 return self._record_end(WRONG_USE, str(error))
             except (NoWorkingNodeError, paper_steps.NoDraftError) as error:
@@ -311,8 +299,8 @@ class RunProcess:
                 return self._record_end(INTERRUPTED, f"{self.stop_reason}; continue with 'scientist resume'")
             return self._record_end(*find_ending(self.log.state))
 
-    def _attach(self, bench: RunContext) -> None:
-        self.context, self.research = bench, StageRunner(bench)
+    def _attach(self, context: RunContext) -> None:
+        self.context, self.research = context, StageRunner(context)
 
     def _record_end(self, code: int, reason: str) -> int:
         record_end(self.folder, self.settings, self.log, code, reason)
@@ -327,14 +315,9 @@ class RunProcess:
             text = format_environment(settings.sandbox.python, found.packages, found.sha256)
             write_file(self.folder.environment, text)
 
-        budget = Budget(
-            settings.budget,
-            self.log,
-            settings.models,
-            build_cost_table(settings, lambda: self.log.state.gpus_per_experiment)
-            if self.log.state.kind == "paper"
-            else None,
-        )
+        is_paper = self.log.state.kind == "paper"
+        costs = build_cost_table(settings, lambda: self.log.state.gpus_per_experiment) if is_paper else None
+        budget = Budget(settings.budget, self.log, settings.models, costs)
         return RunContext(
             recorder=self.log,
             folder=self.folder,
@@ -378,9 +361,6 @@ class RunProcess:
             subjects=settings.subjects,
         )
 
-    def _list_steps(self) -> dict[Phase, Step]:
-        return self._list_paper_steps() if self.log.state.kind == "paper" else self._list_repository_steps()
-
     def _list_repository_steps(self) -> dict[Phase, Step]:
         """Return the steps of an ablation or a question. A limit ends measuring; then the report is written."""
 
@@ -414,11 +394,11 @@ class RunProcess:
                     await step(self.context)
             return not self.signals.stop_event.is_set()
 
-        async def prepared(bench: RunContext) -> None:
-            await prepare(bench)
+        async def prepared(context: RunContext) -> None:
+            await prepare(context)
             state = self.log.state
             if state.started is not None and state.overrides:  # settings derived from the plan
-                self._attach(replace(bench, search=override_settings(state.started.settings, state.overrides).search))
+                self._attach(replace(context, search=override_settings(state.started.settings, state.overrides).search))
 
         async def searched(stage: StageName) -> bool:
             until = self.settings.until
@@ -434,18 +414,13 @@ class RunProcess:
                 await asyncio.to_thread(
                     share_run, self.folder, ContentStore(self.settings.sandbox.store or default_store_root())
                 )
-            if (
-                self.settings.campaign is not None
-                and self.log.state.search.scored_at is not None
-                and self.log.state.campaign is None
-                and (place := await asyncio.to_thread(count_campaign_peers, self.settings.campaign, self.folder.root))
-                is not None
-            ):
-                self.log.append(place)
-            if (
-                self.settings.subjects
-                and (uses := read_exchanges(self.folder.root).usage) != self.log.state.calls.llm_usage
-            ):
+            state, campaign = self.log.state, self.settings.campaign
+            if campaign is not None and state.search.scored_at is not None and state.campaign is None:
+                place = await asyncio.to_thread(count_campaign_peers, campaign, self.folder.root)
+                if place is not None:
+                    self.log.append(place)
+            uses = read_exchanges(self.folder.root).usage if self.settings.subjects else state.calls.llm_usage
+            if uses != state.calls.llm_usage:
                 self.log.append(StudiedLLMsAsked(uses=uses))
             return await step()
 
@@ -499,10 +474,10 @@ class RunProcess:
                 loop.remove_signal_handler(number)
 
     @asynccontextmanager
-    async def _watching(self, bench: RunContext) -> AsyncGenerator[None]:
+    async def _watching(self, context: RunContext) -> AsyncGenerator[None]:
         """Process commands and watch the clock in the background. If the watch fails, the run ends and the error is
         raised, since the run could no longer be stopped, paused or limited."""
-        watch = asyncio.ensure_future(self._watch(bench))
+        watch = asyncio.ensure_future(self._watch(context))
         watch.add_done_callback(lambda watch: None if watch.cancelled() else self._cancel())
         try:
             yield
@@ -511,7 +486,7 @@ class RunProcess:
             with suppress(asyncio.CancelledError):
                 await watch
 
-    async def _watch(self, bench: RunContext) -> None:
+    async def _watch(self, context: RunContext) -> None:
         def handle_stop() -> None:
             request = self.log.state.user_commands[-1].command
             by = f" by {request.by}" if request.by else ""
@@ -519,12 +494,12 @@ class RunProcess:
 
         job = read_job_end(os.environ.get("SLURM_JOB_END_TIME", ""))
         job = job and time.monotonic() + job - time.time()  # the system clock may be changed meanwhile
-        steering = CommandHandler(self.folder, self.log, self.signals, handle_stop, self.pending_commands)
+        commands = CommandHandler(self.folder, self.log, self.signals, handle_stop, self.pending_commands)
         while True:
             with suppress(OSError):  # a disk or file server may be briefly unavailable; retry at the next check
-                steering.process_commands()
-                steering.pause_on_full_disk(self.settings.min_free_gb)
-            record_time_limit(bench)
+                commands.process_commands()
+                commands.pause_on_full_disk(self.settings.min_free_gb)
+            record_time_limit(context)
             if job is not None and time.monotonic() > job - self.settings.slurm.margin_timeout:
                 if self.settings.slurm.at_end == "report" and self.log.state.open_gate is None:
                     record_limit(self.log, "the SLURM job is about to end")

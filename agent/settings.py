@@ -12,12 +12,12 @@ Raises `SettingsError` if a key or value is wrong; the message names the key, th
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
 from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -236,11 +236,6 @@ class Settings(FrozenModel):
     alerts: AlertSettings = AlertSettings()
     slurm: JobSettings = JobSettings()
 
-    @property
-    def effective_paper(self) -> PaperSettings:
-        """The effective settings of the paper: without citation rounds if no catalogue may be queried."""
-        return self.paper if self.literature.sources else self.paper.model_copy(update={"citation_rounds": 0})
-
 
 def compose_settings(
     *, config: Path | None = None, flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
@@ -288,45 +283,35 @@ def adapt(state: RunState, flags: Mapping[str, Any], run: RunFolder) -> tuple[Se
 
 def _replace_missing(recorded: Mapping[str, Any], run: RunFolder) -> dict[str, tuple[Any, str]]:
     """Return key -> replacement of a path that does not exist on this machine, and a line that reports it."""
-    found: dict[str, tuple[Any, str]] = {}
 
-    def is_gone(key: str) -> bool:
-        value = recorded.get(key)
-        return bool(value) and not Path(str(value)).expanduser().exists()
+    def exists(value: Any) -> bool:
+        return Path(str(value)).expanduser().exists()
 
-    def put(key: str, value: Any, what: str) -> None:
-        found[key] = value, f"{recorded[key]} ({key}) is not on this machine: {what}"
-
-    if is_gone("sandbox.python") and shutil.which(str(recorded["sandbox.python"])) is None:
-        put("sandbox.python", sys.executable, f"experiments use {sys.executable}")
-    if gone := [one for one in recorded.get("sandbox.readable") or () if not Path(str(one)).expanduser().exists()]:
-        found["sandbox.readable"] = (
-            [one for one in recorded["sandbox.readable"] if one not in gone],
-            f"{', '.join(map(str, gone))} (sandbox.readable) is not on this machine: experiments cannot read it",
-        )
-    if is_gone("sandbox.store"):
-        put("sandbox.store", None, "the default store is used")
-    if is_gone("paper.bib"):
-        own = run.library.is_file()
-        put(
-            "paper.bib",
-            str(run.library) if own else None,
-            "the run's copy is used" if own else "no bibliography is used",
-        )
-    if is_gone("paper.papers"):
-        put("paper.papers", None, "the paper cites the entries read from it earlier")
-    if is_gone("memory") and not Path(str(recorded["memory"])).expanduser().parent.exists():
-        put("memory", None, "no memory is used")
-    if is_gone("context"):
-        put("context", str(run.context) if run.context.is_dir() else None, "the run's copy is used")
+    replacements: dict[str, tuple[Any, str]] = {
+        "sandbox.python": (sys.executable, f"experiments use {sys.executable}"),
+        "sandbox.store": (None, "the default store is used"),
+        "paper.bib": (str(run.library), "the run's copy is used")
+        if run.library.is_file()
+        else (None, "no bibliography is used"),
+        "paper.papers": (None, "the paper cites the entries read from it earlier"),
+        "memory": (None, "no memory is used"),
+        "context": (str(run.context) if run.context.is_dir() else None, "the run's copy is used"),
+    }
+    gone = {key for key in replacements if recorded.get(key) and not exists(recorded[key])}
+    if shutil.which(str(recorded.get("sandbox.python"))) is not None:
+        gone.discard("sandbox.python")
+    if exists(Path(str(recorded.get("memory"))).expanduser().parent):  # where it can be made
+        gone.discard("memory")
+    found = {
+        key: (value, f"{recorded[key]} ({key}) is not on this machine: {what}")
+        for key, (value, what) in replacements.items()
+        if key in gone
+    }
+    readable = list(recorded.get("sandbox.readable") or ())
+    if missing := [one for one in readable if not exists(one)]:
+        line = f"{', '.join(map(str, missing))} (sandbox.readable) is not on this machine: experiments cannot read it"
+        found["sandbox.readable"] = [one for one in readable if one not in missing], line
     return found
-
-
-def override_from_file(settings: Settings, path: Path) -> Settings:
-    """Return the settings with those of a YAML file applied. Raises `SettingsError`."""
-    return _build_settings(
-        settings.model_dump(mode="json"), [(f"in {path}", read_config(path, os.environ), path.parent)]
-    )
 
 
 def _load_keys(settings: Settings) -> Settings:
@@ -346,10 +331,7 @@ def read_config(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
         raise SettingsError(f"cannot read the configuration file {path}: {why}") from None
     if not isinstance(found, dict | None):
         raise SettingsError(f"{path} must contain `key: value` lines, not {type(found).__name__}")
-    return {
-        str(key): _expand_variables(value, environment, path)
-        for key, value in cast("dict[Any, Any]", found or {}).items()
-    }
+    return _expand_variables(found or {}, environment, path)
 
 
 def settings_from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -416,8 +398,8 @@ _Layer = tuple[str, Mapping[str, Any], Path]
 
 
 _RETIRED_KEYS = frozenset(
-    {"sandbox.pool", "literature.cache", "literature.cache_days", "code.scale", "code.resume", "ablation.proxy"}
-    | {"search.family", "alerts.webhook", "alerts.ntfy"}
+    "sandbox.pool literature.cache literature.cache_days code.scale code.resume ablation.proxy search.family "
+    "alerts.webhook alerts.ntfy".split()
 )
 """Settings of earlier versions, which recorded runs may have."""
 
@@ -499,24 +481,19 @@ def _check_key(path: str, where: str, known: Sequence[str]) -> None:
 def _find_nearest_key(path: str, known: Sequence[str]) -> str:
     """Return the most similar known key. The last component has double weight, and more if it is identical."""
 
+    last = path.rpartition(".")[2]
+
     def alike(one: str) -> float:
-        last, other = path.rpartition(".")[2], one.rpartition(".")[2]
-        return (
-            difflib.SequenceMatcher(None, path, one).ratio()
-            + (last == other)
-            + difflib.SequenceMatcher(None, last, other).ratio()
-        )
+        other = one.rpartition(".")[2]
+        return (last == other) + sum(SequenceMatcher(None, *two).ratio() for two in ((path, one), (last, other)))
 
     return repr(max(known, key=alike))
 
 
 def _format_error(error: ErrorDetails, origin: Mapping[str, str], known: Sequence[str]) -> str:
     path = ".".join(str(part) for part in error["loc"] if part != "[key]")
-    label = next(
-        (text for key, text in origin.items() if f"{path}.".startswith(f"{key}.") or key.startswith(f"{path}.")),
-        "in the settings",
-    )
-    where = f"{path!r} ({label})"
+    labels = (text for key, text in origin.items() if f"{path}.".startswith(f"{key}.") or key.startswith(f"{path}."))
+    where = f"{path!r} ({next(labels, 'in the settings')})"
     if error["type"] == "extra_forbidden":
         return f"unknown setting {where}; did you mean {_find_nearest_key(path, known)}?"
     if error["type"] == "value_error":
@@ -538,9 +515,8 @@ def _expand_variables(value: Any, environment: Mapping[str, str], path: Path) ->
     def fill(match: re.Match[str]) -> str:
         name, default = match["name"], match["default"]
         if name not in environment and default is None:
-            raise SettingsError(
-                f"{path} uses ${{{name}}}, which is not set: export {name}, or write ${{{name}:-default}}"
-            )
+            fix = f"export {name}, or write ${{{name}:-default}}"
+            raise SettingsError(f"{path} uses ${{{name}}}, which is not set: {fix}")
         return environment.get(name, default or "")
 
     return re.sub(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\}", fill, value)

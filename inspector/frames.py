@@ -45,6 +45,8 @@ FRAME_COLUMNS: Final[Mapping[str, Sequence[str]]] = {
     "confirmed grade nodes".split(),
 }
 """Frame -> columns. docs/python.md describes each. Times are in seconds, values in the unit of their metric."""
+NO_CLAIM: Final[dict[str, Any]] = dict.fromkeys(("dataset", "other", "grade", "direction", "verdict"), "")
+"""Texts of a row of claims that may be empty."""
 NUMBER_COLUMNS: Final = frozenset(
     {"value", "judged", "host_bytes", "gpu_bytes", "mean", "sd", "low", "high", "p", "smallest"}
 )
@@ -99,26 +101,22 @@ def _build_frame(name: str, rows: Iterable[Mapping[str, Any]]) -> pandas.DataFra
 
 
 def _node_rows(state: RunState, judged: Mapping[str, float]) -> Iterator[dict[str, Any]]:
-    rows = sorted((row for stage in build_tree(state).stages for row in stage.nodes), key=lambda row: row.decision)
-    for row in rows:
+    for row in build_tree(state).rows:
         calls = state.calls.settled_costs.get(row.decision)
-        known = {
-            name: getattr(row, name) for name in ("stage", "kind", "status", "seed", "best", "attempts", "seconds")
+        known = row.model_dump(include={"stage", "kind", "status", "seed", "best", "attempts", "seconds"})
+        texts = {name: to_plain(getattr(row, name)) for name in ("title", "varies", "why")}
+        yield {
+            **known,
+            **texts,
+            "node": row.id,
+            "parent": row.parent or "",
+            "value": row.metric,
+            "suspect": bool(row.suspect),
+            "error": row.failure or "",
+            "judged": judged.get(row.id),
+            "tokens": calls.tokens if calls else 0,
+            "usd": calls.usd if calls else 0.0,
         }
-        yield (
-            known
-            | {name: to_plain(getattr(row, name)) for name in ("title", "varies", "why")}
-            | {
-                "node": row.id,
-                "parent": row.parent or "",
-                "value": row.metric,
-                "suspect": bool(row.suspect),
-                "error": row.failure or "",
-                "judged": judged.get(row.id),
-                "tokens": calls.tokens if calls else 0,
-                "usd": calls.usd if calls else 0.0,
-            }
-        )
 
 
 def _cell_row(state: RunState, node: str, one: CellStatus) -> dict[str, Any]:
@@ -168,38 +166,20 @@ def _claim_rows(state: RunState) -> Iterator[dict[str, Any]]:
     for one in compute_differences(state, means):
         yield _claim_row(one, "difference", units) | {"other": one.other, "verdict": one.basis_text}
     nodes = [node.id for node in find_deciding_nodes(state)[0]]
-    decided = {
-        "kind": "hypothesis",
-        "dataset": "",
-        "other": "",
-        "grade": "",
-        "nodes": " ".join(nodes),
-        "split": "test" if any(node in state.search.test_measurements for node in nodes) else "validation",
-    }
+    split = "test" if any(node in state.search.test_measurements for node in nodes) else "validation"
+    decided = NO_CLAIM | {"kind": "hypothesis", "nodes": " ".join(nodes), "split": split}
     primary = state.search.data_plan.primary_metric.name if state.search.data_plan else ""
     for decision in decide_hypotheses(state):
         for number, part in enumerate(decision.parts):
             metric = part.effect.metric or primary
-            yield (
-                decided
-                | _effect_row(decision, part)
-                | {"key": f"{decision.key}/{number}", "metric": metric, "unit": units.get(metric, "")}
-            )
+            about = {"key": f"{decision.key}/{number}", "metric": metric, "unit": units.get(metric, "")}
+            yield decided | _effect_row(decision, part) | about
 
 
 def _claim_row(one: Claim, kind: str, units: Mapping[str, str]) -> dict[str, Any]:
     known = one.model_dump(include={"key", "dataset", "split", "condition", "mean", "sd", "low", "high", "grade"})
-    return known | {
-        "kind": kind,
-        "metric": one.name,
-        "unit": units.get(one.name, ""),
-        "other": "",
-        "n": one.n,
-        "direction": "",
-        "verdict": "",
-        "confirmed": False,
-        "nodes": " ".join(one.nodes),
-    }
+    about = {"kind": kind, "metric": one.name, "unit": units.get(one.name, "")}
+    return NO_CLAIM | known | about | {"confirmed": False, "n": one.n, "nodes": " ".join(one.nodes)}
 
 
 def _effect_row(decision: HypothesisDecision, part: EffectDecision) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -125,31 +125,33 @@ class PaperSources:
     @cached_property
     def uses(self) -> dict[str, tuple[SourceLocation, ...]]:
         """Key -> locations where the paper prints it."""
-        found: dict[str, list[SourceLocation]] = {}
+        found = defaultdict[str, list[SourceLocation]](list)
         for file, number, line in self._lines:
-            bits = (
-                split_text(line.replace(r"\allowbreak{}", ""), self._printed) if MACRO_USE_PATTERN.search(line) else ()
-            )
-            for at, bit in enumerate(bits):
-                if bit.key and bit.key not in {one.key for one in bits[:at]}:
-                    before, after = ("".join(one.text for one in part) for part in (bits[:at], bits[at:]))
-                    start = before.rfind(" ", 0, max(0, len(before) - 60)) + 1
-                    around = ("... " if start else "") + _shorten((before[start:] + after).strip())
-                    found.setdefault(bit.key, []).append(SourceLocation(file=file, line=number, text=around))
+            for key, text in self._find_uses(line):
+                found[key].append(SourceLocation(file=file, line=number, text=text))
         return {key: tuple(places) for key, places in found.items()}
 
-    def find_recorded(self, number: str, fits: Callable[[str], bool]) -> Iterator[SourceLocation]:
-        """Yield lines with the number in recorded text (`\\rec`) that has no key."""
+    def _find_uses(self, line: str) -> Iterator[tuple[str, str]]:
+        """Yield each key that a line prints, once, and the text around it."""
+        bits = split_text(line.replace(r"\allowbreak{}", ""), self._printed) if MACRO_USE_PATTERN.search(line) else ()
+        for at, bit in enumerate(bits):
+            if bit.key and bit.key not in {one.key for one in bits[:at]}:
+                before, after = ("".join(one.text for one in part) for part in (bits[:at], bits[at:]))
+                start = before.rfind(" ", 0, max(0, len(before) - 60)) + 1
+                yield bit.key, ("... " if start else "") + _shorten((before[start:] + after).strip())
+
+    def find_recorded(self, number: str, start: str = "") -> Iterator[SourceLocation]:
+        """Yield lines that start with a text and have the number in recorded text (`\\rec`) that has no key."""
         for file, line_number, line in self._lines:
             if any(number == self._to_text(one).strip(".,;:()[]") for one in _RECORDED.findall(line)):
                 text = self._to_text(line)
-                if fits(text):
+                if text.startswith(start):
                     yield SourceLocation(file=file, line=line_number, text=_shorten(text))
 
-    def find_lines(self, start: str, fits: Callable[[str], bool]) -> Iterator[SourceLocation]:
-        """Yield the lines of plain text that start with a text."""
+    def find_lines(self, number: str, start: str) -> Iterator[SourceLocation]:
+        """Yield the lines of plain text that start with a text and have the number."""
         for file, line_number, line in self._lines:
-            if line.startswith(start) and fits(line):
+            if line.startswith(start) and _is_in_text(number, line):
                 yield SourceLocation(file=file, line=line_number, text=_shorten(line))
 
     def _to_text(self, line: str) -> str:
@@ -170,14 +172,9 @@ class PaperSources:
 class AnswerSources(PaperSources):
     """Maps the printed values of a question to lines of its report, where each value has its key."""
 
-    @cached_property
-    def uses(self) -> dict[str, tuple[SourceLocation, ...]]:
-        found: dict[str, list[SourceLocation]] = {}
-        for file, number, line in self._lines:
-            for key in re.findall(r"`([^`]+)`", line):
-                if key in self._printed:
-                    found.setdefault(key, []).append(SourceLocation(file=file, line=number, text=_shorten(line)))
-        return {key: tuple(places) for key, places in found.items()}
+    def _find_uses(self, line: str) -> Iterator[tuple[str, str]]:
+        keys = (key for key in re.findall(r"`([^`]+)`", line) if key in self._printed)
+        yield from ((key, _shorten(line)) for key in keys)
 
 
 def _shorten(text: str, width: int = 140) -> str:
@@ -297,16 +294,16 @@ class NumberTracer:
         ]
         found += self._find_rows(number, found)
         shown = [one for one in found if one.places] or found
-        nearest: list[str] = []
-        if not shown:  # closest printed numbers with their keys, also compared as percentages
-            used = {key: text for key, text in self._printed.items() if key in self._sources.uses} or self._printed
-            near = sorted(
-                (min(abs(float(token) * scale - float(number)) for scale in (1, 100)), token, key)
-                for key, text in used.items()
-                for token in _NUMBER.findall(text)
-            )
-            nearest = [f"{token} ({key})" for _, token, key in near[:MAX_NEAREST]]
-        return NumberTrace(number=number, candidates=tuple(shown), nearest=tuple(nearest))
+        return NumberTrace(
+            number=number, candidates=tuple(shown), nearest=() if shown else tuple(self._list_nearest(float(number)))
+        )
+
+    def _list_nearest(self, number: float) -> list[str]:
+        """Return the closest printed numbers with their keys, also compared as percentages."""
+        used = {key: text for key, text in self._printed.items() if key in self._sources.uses} or self._printed
+        found = [(token, key) for key, text in used.items() for token in _NUMBER.findall(text)]
+        found.sort(key=lambda one: (min(abs(float(one[0]) * scale - number) for scale in (1, 100)), *one))
+        return [f"{token} ({key})" for token, key in found[:MAX_NEAREST]]
 
     def trace_key(self, key: str) -> NumberTrace | None:
         """Trace the value bound to a key; None if the record has no such key."""
@@ -316,12 +313,11 @@ class NumberTracer:
         if key in self._effects:
             return NumberTrace(number=text, candidates=(self._trace_effect(key),))
         name, _, form = key.rpartition(".")
-        claim = self._known.get(name)
-        found = (
-            self._trace_setting(key, text)
-            if claim is None
-            else self._trace_claim(claim, FORM_NAMES.get(form, form), text, self._sources.uses.get(key, ()))
-        )
+        if name in self._known:
+            uses = self._sources.uses.get(key, ())
+            found = self._trace_claim(self._known[name], FORM_NAMES.get(form, form), text, uses)
+        else:
+            found = self._trace_setting(key, text)
         return NumberTrace(number=text, candidates=(found,))
 
     # --- possible origins --------------------------------------------------------------------------------------------
@@ -333,8 +329,7 @@ class NumberTracer:
             if forms:
                 places = tuple(place for key in forms for place in uses.get(key, ()))
                 if (start := self._line_starts.get(claim.key)) is not None:
-                    lines = self._sources.find_lines(start, lambda line: _is_in_text(number, line))
-                    places = (*places, *lines)
+                    places = (*places, *self._sources.find_lines(number, start))
                 chosen = next((key for key in forms if key in uses), forms[0])
                 form = chosen.rpartition(".")[2]
                 yield self._trace_claim(claim, FORM_NAMES.get(form, form), texts[chosen], places)
@@ -350,15 +345,10 @@ class NumberTracer:
         for claim in self._known.values():
             if isinstance(claim, ClaimDifference):
                 continue
-            hits = [
-                (node, seed)
-                for node, seed, value in zip(claim.nodes, claim.seeds, claim.values, strict=True)
-                if f"{value:.4g}" == number
-            ]
+            values = zip(claim.nodes, claim.seeds, claim.values, strict=True)
+            hits = [(node, seed) for node, seed, value in values if f"{value:.4g}" == number]
             begins = f"{claim.dataset} & {claim.name.replace('_', ' ')} & {claim.condition} &"
-            rows = tuple(
-                self._sources.find_recorded(number, lambda text, begins=begins: text.startswith(begins)) if hits else ()
-            )
+            rows = tuple(self._sources.find_recorded(number, begins)) if hits else ()
             for node, seed in hits:
                 one = self._trace_claim(claim, f"value of seed {seed}", number, rows, only=node)
                 yield one.model_copy(update={"kind": "value"})
@@ -368,7 +358,7 @@ class NumberTracer:
         explains.
         """
         known = {(place.file, place.line) for one in found for place in one.places}
-        for place in self._sources.find_recorded(number, lambda _: True):
+        for place in self._sources.find_recorded(number):
             if (place.file, place.line) not in known:
                 node = next((name for name in self._state.nodes if re.match(rf"{name}\b", place.text)), "")
                 yield TraceCandidate(
@@ -417,27 +407,21 @@ class NumberTracer:
         behind = [self._trace_claim(part, "", "", ()) for part in self._find_read_claims(one)]
         added = (node for node in find_added_replicates(self._state) if node.seed in one.found.seeds)
         by_seed = {node.seed: node.id for node in (*find_deciding_nodes(self._state)[0], *added)}
-        plan = self._plan
+        units = (
+            NumberOrigin(node=by_seed[seed], seed=seed, value=value, condition=one.found.effect.estimand)
+            for seed, value in zip(one.found.seeds, one.found.values, strict=False)
+            if seed in by_seed
+        )
+        names = list_effect_datasets(self._plan, one.found.effect) if self._plan is not None else ()
         return TraceCandidate(
             kind="claim",
             key=strip_form(key),
             what=one.what,
             printed=self._printed[key],
             places=uses.get(key, ()),
-            origins=(
-                *(
-                    NumberOrigin(node=by_seed[seed], seed=seed, value=value, condition=one.found.effect.estimand)
-                    for seed, value in zip(one.found.seeds, one.found.values, strict=False)
-                    if seed in by_seed
-                ),
-                *(origin for each in behind for origin in each.origins),
-            ),
+            origins=(*units, *(origin for each in behind for origin in each.origins)),
             code=tuple(dict.fromkeys(place for each in behind for place in each.code)),
-            data=tuple(
-                line
-                for name in (list_effect_datasets(plan, one.found.effect) if plan is not None else ())
-                for line in self._describe_data(name)
-            ),
+            data=tuple(line for name in names for line in self._describe_data(name)),
             reproduce_command=self._format_reproduce_command([*by_seed.values()]),
         )
 

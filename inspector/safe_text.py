@@ -64,10 +64,9 @@ def format_age(seconds: float) -> str:
     return format_duration(seconds) if seconds < 48 * 3600 else f"{seconds / 86400:.0f} days"
 
 
-def format_countdown(until: float, now: float) -> str:
-    """Format the time of the next attempt as `until 14:05:10 (in 3m12s)`; both arguments are seconds since the
-    epoch."""
-    return f"until {format_clock_time(until)} (in {format_duration(until - now)})"
+def format_size(number: int) -> str:
+    """Format a number of bytes as 950 B, 12 kB or 4.5 MB."""
+    return f"{number} B" if number < 1000 else f"{number / 1e3:.0f} kB" if number < 1e6 else f"{number / 1e6:.1f} MB"
 
 
 def format_count(number: int) -> str:

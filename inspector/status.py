@@ -14,8 +14,8 @@ from pydantic import Field
 from labwright.inspector.diagnosis import PHASE_TEXT, RunDiagnosis
 from labwright.inspector.event_text import describe_event, format_command
 from labwright.inspector.findings import format_effect, list_effects, list_findings
-from labwright.inspector.safe_text import format_countdown, shorten, to_plain
-from labwright.inspector.tree import BranchPoint, CellsByNode, StageFacts, list_branch_points, stage_fields
+from labwright.inspector.safe_text import format_clock_time, format_duration, shorten, to_plain
+from labwright.inspector.tree import BranchPoint, StageFacts, list_branch_points, stage_fields
 from labwright.record.cell_status import (
     CellTotals,
     PhaseHours,
@@ -27,10 +27,9 @@ from labwright.record.claims.estimates import nodes_ignoring_seed
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.setting_controls import TuningReport, build_tuning_report
 from labwright.record.events import Event
-from labwright.record.events.run_events import CommandReceived
 from labwright.record.llm_calls import read_exchanges
 from labwright.record.reducers.event_fold import apply_event
-from labwright.record.reducers.run_state import Gate, RoleUsage, RunState
+from labwright.record.reducers.run_state import RoleUsage, RunState
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.decisions import Cost, StudiedLLMUsage
 from labwright.record.schema.hypotheses import HypothesisDecision
@@ -203,14 +202,17 @@ def build_status(
     *,
     now: float,
     folder: Path | None = None,
-    cells: CellsByNode | None = None,
 ) -> RunStatus:
-    """Build the status of a run from its state. `latest` are the last events, `folder` is the run's folder, and `cells`
-    are all of its cells, if already computed."""
+    """Build the status of a run from its state. `latest` are the last events, `folder` is the run's folder."""
     started, ended, account = state.started, state.process_end, build_tuning_report(state)
     assessed = state.paper.current.judged if state.paper.current is not None else None
     without_seed = nodes_ignoring_seed(state)
     condition = find_condition(state, process)
+    commands = [
+        one.command.model_copy(update={"target": one.stage or ""} if one.command.verb == "note" else {})
+        for one in state.user_commands
+        if one.command.verb in ("kill", "mark", "note", "approve")
+    ]
     later = _describe_later_draft(state) if ended and ended.exit_code != find_exit_code(state) else ""
     since = max(0.0, now - state.last_event_at) if condition == "running" and not state.is_paused else 0.0
     return RunStatus(
@@ -230,15 +232,7 @@ def build_status(
         elapsed=round(state.active_seconds + since, 3),
         ancestry=list_branch_points(state),
         paused=format_pause(state, now) if condition == "running" or state.open_gate is not None else "",
-        steering=tuple(  # a note is shown with its stage
-            format_command(
-                one.command
-                if one.command.verb != "note"
-                else one.command.model_copy(update={"target": one.stage or ""})
-            )
-            for one in state.user_commands
-            if one.command.verb in ("kill", "mark", "note", "approve")
-        )[-MAX_COMMANDS_SHOWN:],
+        steering=tuple(map(format_command, commands[-MAX_COMMANDS_SHOWN:])),
         answers=format_unusual_answers(state),
         protocol=format_protocol_review(state),
         prior_work=format_prior_work(state),
@@ -248,7 +242,7 @@ def build_status(
         cost=state.calls.total_usage,
         code_seconds=round(state.experiment_seconds, 3),
         hours=build_hours_table(state) if state.search.hours is not None else (),
-        cells=compute_cell_totals(state, compute_all_cells(state) if cells is None else cells),
+        cells=compute_cell_totals(state, compute_all_cells(state)),
         tuning=account.model_copy(update={"trials": ()}) if account else None,
         collected=len(state.deleted_folders),
         freed=state.freed_bytes,
@@ -271,11 +265,8 @@ def build_status(
 def format_protocol_review(state: RunState) -> tuple[str, ...]:
     """Return the outcome of the plan's review and each open finding; empty before the review."""
     review = state.search.protocol_review
-    return (
-        ()
-        if review is None
-        else (to_plain(review.message), *(to_plain(one.summary_line) for one in review.open_findings))
-    )
+    found = (review.message, *(one.summary_line for one in review.open_findings)) if review is not None else ()
+    return tuple(map(to_plain, found))
 
 
 def format_prior_work(state: RunState) -> str:
@@ -288,14 +279,12 @@ def format_prior_work(state: RunState) -> str:
 
 def format_memory(state: RunState) -> str:
     """List the records of earlier runs that prompts show, and the record of this run; empty without a memory."""
-    found, kept = state.recalled_studies, state.kept_study
-    shown = (
-        [f"{one.study.id} {shorten(one.study.run, 40)} ({shorten(one.why, 80)})" for one in found.shown]
-        if found
-        else []
-    )
-    lines = [f"read: {'; '.join(shown) or 'no record'}"] if found else []
-    lines += [f"record {kept.id} {'not kept: ' + shorten(kept.why, 120) if kept.why else 'kept'}"] if kept else []
+    lines: list[str] = []
+    if (found := state.recalled_studies) is not None:
+        shown = (f"{one.study.id} {shorten(one.study.run, 40)} ({shorten(one.why, 80)})" for one in found.shown)
+        lines.append(f"read: {'; '.join(shown) or 'no record'}")
+    if (kept := state.kept_study) is not None:
+        lines.append(f"record {kept.id} {'not kept: ' + shorten(kept.why, 120) if kept.why else 'kept'}")
     return "; ".join(lines)
 
 
@@ -315,43 +304,26 @@ def find_exit_code(state: RunState) -> int | None:
     """
     if state.process_end is None:
         return None
-    released = state.paper.current is not None and state.paper.current.released.released
-    return (
-        (3 if state.limit_reason else 0)
-        if state.process_end.exit_code == 4 and released
-        else state.process_end.exit_code
-    )
+    if state.process_end.exit_code == 4 and state.paper.current is not None and state.paper.current.released.released:
+        return 3 if state.limit_reason else 0
+    return state.process_end.exit_code
 
 
 def format_pause(state: RunState, now: float) -> str:
     """Describe who paused the run and why, or until when no model is called and why. `now` is seconds since the
     epoch."""
-    if state.open_gate is not None:
-        return format_gate(state.open_gate)
-    if state.paused_by is not None:
-        return format_user_pause(state.paused_by)
-    if state.outage is None:
+    if (gate := state.open_gate) is not None:
+        cost = f"; cost: {to_plain(gate.reached.cost)}" if gate.reached.cost else ""
+        refused = f"; your change was refused: {shorten('; '.join(gate.refused), 400)}" if gate.refused else ""
+        following = f"at the gate {gate.reached.gate}, next: {to_plain(gate.reached.comes_next)}{cost}{refused}"
+        return f"{following}; continue with: scientist approve RUN [--edit FILE]"
+    if (pause := state.paused_by) is not None:
+        who = f"by {shorten(pause.by, 40) or 'the user'}" + (f" ({shorten(pause.text, 160)})" if pause.text else "")
+        return f"{who}: nothing new starts, running work finishes; continue with: scientist resume"
+    if (outage := state.outage) is None:
         return ""
-    return f"no model is called {format_countdown(state.outage.until, now)}: {shorten(state.outage.reason, 200)}"
-
-
-def format_gate(gate: Gate) -> str:
-    """Describe what a run waits for at a gate: what comes next, what it costs, and how to go on."""
-    cost = f"; cost: {to_plain(gate.reached.cost)}" if gate.reached.cost else ""
-    refused = f"; your change was refused: {shorten('; '.join(gate.refused), 400)}" if gate.refused else ""
-    return (
-        f"at the gate {gate.reached.gate}, next: {to_plain(gate.reached.comes_next)}{cost}{refused}; continue with: "
-        "scientist approve RUN [--edit FILE]"
-    )
-
-
-def format_user_pause(command: CommandReceived) -> str:
-    """Describe a pause by the user and how to resume."""
-    why = f" ({shorten(command.text, 160)})" if command.text else ""
-    return (
-        f"by {shorten(command.by, 40) or 'the user'}{why}: nothing new starts, running work finishes; continue with: "
-        "scientist resume"
-    )
+    until = f"{format_clock_time(outage.until)} (in {format_duration(outage.until - now)})"
+    return f"no model is called until {until}: {shorten(outage.reason, 200)}"
 
 
 def format_unusual_answers(state: RunState) -> tuple[str, ...]:
@@ -420,15 +392,14 @@ def summarize_llm_usage(folder: Path, state: RunState) -> LlmUsage | None:
 
 def _read_budget_usage(state: RunState) -> BudgetUsage | None:
     """Return the use of the budget; None if the run has none."""
-    usd, tokens, hours = (state.read_setting(f"budget.{name}") for name in ("usd", "tokens", "gpu_hours"))
-    if usd is None and tokens is None and hours is None:
+    caps = {name: state.read_setting(f"budget.{name}") for name in ("usd", "tokens", "gpu_hours")}
+    if all(cap is None for cap in caps.values()):
         return None
     reserved = sum((one.spending for one in state.calls.reservations.values()), start=Cost())
-    limit = Cost(usd=usd or 0.0, tokens=tokens or 0, gpu_seconds=3600 * (hours or 0.0))
+    hours = caps["gpu_hours"] or 0.0
+    limit = Cost(usd=caps["usd"] or 0.0, tokens=caps["tokens"] or 0, gpu_seconds=3600 * hours)
     return BudgetUsage(
-        usd=usd,
-        tokens=tokens,
-        gpu_hours=hours,
+        **caps,
         spent=state.calls.spent_cost.subtract_floored(reserved),
         reserved=reserved,
         remaining=limit.subtract_floored(state.calls.spent_cost),

@@ -17,7 +17,7 @@ from labwright.record.claims.estimates import compute_paper_claims, compute_test
 from labwright.record.claims.formatting import count_claim_decimals, count_effect_decimals
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.estimands import describe_estimand, find_effect_metric
-from labwright.record.reducers.run_state import RoleUsage, RunState
+from labwright.record.reducers.run_state import RunState
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.hypotheses import EffectDecision, HypothesisDecision
 from labwright.record.schema.nodes import StudyKind
@@ -47,11 +47,7 @@ def build_list_row(status: RunStatus, now: float) -> RunListRow:
     """Summarise a run for a list. `now` is in seconds since the epoch."""
     last = datetime.fromisoformat(status.last_event).timestamp() if status.last_event else None
     return RunListRow(
-        run=status.run,
-        kind=status.kind,
-        title=status.title,
-        condition=status.condition,
-        phase=status.phase,
+        **status.model_dump(include={"run", "kind", "title", "condition", "phase"}),
         verdicts=count_verdicts(status),
         hours=round(status.elapsed / 3600, 3),
         tokens=status.cost.input_tokens + status.cost.output_tokens,
@@ -74,16 +70,15 @@ def count_verdicts(status: RunStatus) -> str:
 def format_ending(status: RunStatus, report: Sequence[str]) -> list[Text]:
     """Format the five lines at the end of a run: verdicts, paper, page, cost, and what to do next. `report` lists the
     files of the report on a repository."""
-    run = to_plain(status.run)
+    run, cost = to_plain(status.run), status.cost
+    tokens = cost.input_tokens + cost.output_tokens
+    spent = format_dollars(cost.usd, cost.unpriced) + (f", {format_count(tokens)} tokens" if tokens else "")
+    took = f"{format_duration(status.elapsed)} of work, {format_duration(status.code_seconds)} running code"
     rows = (
         ("verdicts", "; ".join(_list_verdicts(status)) or "none: nothing was decided"),
         ("paper" if status.kind == "paper" else "report", _describe_result(status, report)),
         ("page", f"scientist view {run}"),
-        (
-            "cost",
-            f"{_format_cost(status.cost)} for {format_quantity(status.cost.calls, 'call')} to {status.model}; "
-            f"{format_duration(status.elapsed)} of work, {format_duration(status.code_seconds)} running code",
-        ),
+        ("cost", f"{spent} for {format_quantity(cost.calls, 'call')} to {status.model}; {took}"),
         ("next", describe_next_step(status)),
     )
     return [Text(f"{name:<10}", style="cyan") + Text(value) for name, value in rows]
@@ -111,12 +106,8 @@ def _describe_result(status: RunStatus, report: Sequence[str]) -> str:
     if status.condition == "done":
         return f"{result}; {shorten(status.reason, 300)}" if _has_later_draft(status) else result
     why = f": {shorten(status.reason, 200)}" if status.reason else ""
-    how = (
-        "a DRAFT"
-        if status.condition == "draft only" and files
-        else f"{status.condition} (exit code {status.exit_code})"
-    )
-    return f"{result}; {how}{why}"
+    how = f"{status.condition} (exit code {status.exit_code})"
+    return f"{result}; {'a DRAFT' if status.condition == 'draft only' and files else how}{why}"
 
 
 def _has_later_draft(status: RunStatus) -> bool:
@@ -134,11 +125,6 @@ def describe_next_step(status: RunStatus) -> str:
             f"scientist trace {run} NUMBER shows the source of a printed number; scientist reproduce {run} repeats them"
         )
     return status.next
-
-
-def _format_cost(cost: RoleUsage) -> str:
-    tokens = cost.input_tokens + cost.output_tokens
-    return f"{format_dollars(cost.usd, cost.unpriced)}" + (f", {format_count(tokens)} tokens" if tokens else "")
 
 
 # Main results of a run, shown at the top of its page and in the list of runs: hypotheses, method vs. baseline, judge.
@@ -171,11 +157,8 @@ class Headline(NamedTuple):
     @property
     def mean_difference(self) -> float | None:
         """Mean difference on the first dataset, for lists; None before it was measured."""
-        return (
-            fmean(one.mean for one in self.compared if one.dataset == self.compared[0].dataset)
-            if self.compared
-            else None
-        )
+        means = [one.mean for one in self.compared if one.dataset == self.compared[0].dataset]
+        return fmean(means) if means else None
 
 
 def build_headline(state: RunState) -> Headline | None:
@@ -190,18 +173,13 @@ def build_headline(state: RunState) -> Headline | None:
         if one.name == plan.primary_metric.name and one.arm in methods
     )
     decided = decide_hypotheses(state)
-    effects = tuple(
-        tuple(
-            ShownEffect(
-                part,
-                f"{describe_estimand(part.effect.estimand, plan)}, in "
-                f"{find_effect_metric(part.effect, plan).display_name}",
-                min(MAX_DIGITS, count_effect_decimals(part)),
-            )
-            for part in one.parts
-        )
-        for one in decided
-    )
+
+    def show(part: EffectDecision) -> ShownEffect:
+        metric = find_effect_metric(part.effect, plan).display_name
+        words = f"{describe_estimand(part.effect.estimand, plan)}, in {metric}"
+        return ShownEffect(part, words, min(MAX_DIGITS, count_effect_decimals(part)))
+
+    effects = tuple(tuple(map(show, one.parts)) for one in decided)
     digits = max((min(MAX_DIGITS, count_claim_decimals(one)) for one in found), default=3)
     return Headline(
         decided,

@@ -63,7 +63,7 @@ OpenTracker = Callable[[Path, Snapshot], Tracker]
 
 def build_snapshot(run: str, state: RunState) -> Snapshot:
     started, plan, tree = state.started, state.search.data_plan, build_tree(state)
-    best = next((row.metric for stage in tree.stages for row in stage.nodes if row.id == tree.winner), None)
+    best = next((row.metric for row in tree.rows if row.id == tree.winner), None)
     used = state.calls.total_usage
     return Snapshot(
         run=run,
@@ -218,12 +218,7 @@ class TrackerSync(AbstractContextManager["TrackerSync"]):
     line. A thread follows the log like any other view, so a slow or unavailable tracker never delays the run."""
 
     def __init__(
-        self,
-        folder: Path,
-        open_tracker: OpenTracker,
-        tell: Callable[[str], None],
-        *,
-        sync_seconds: float = SYNC_SECONDS,
+        self, folder: Path, open_tracker: OpenTracker, tell: Callable[[str], None], sync_seconds: float = SYNC_SECONDS
     ) -> None:
         self._folder, self._opened, self._tell, self._every = folder.resolve(), open_tracker, tell, sync_seconds
         self._over = Flag()

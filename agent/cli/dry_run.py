@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
@@ -167,18 +167,17 @@ async def _prepare_run(
     if settings.context is not None:
         copy_documents(settings.context, folder.context)
     log = MemoryLog()
-    log.append(
-        RunStarted(
-            idea=idea,
-            settings=settings.model_copy(update={"gates": ()}).model_dump(mode="json"),
-            seed=settings.seed,
-            version=version("labwright"),
-            model=settings.models.model_names,
-            plan=plan,
-            review=review,
-            rate=measure_machine_rate(settings.sandbox, at_once=settings.search.num_workers),
-        )
+    started = RunStarted(
+        idea=idea,
+        settings=settings.model_copy(update={"gates": ()}).model_dump(mode="json"),
+        seed=settings.seed,
+        version=version("labwright"),
+        model=settings.models.model_names,
+        plan=plan,
+        review=review,
+        rate=measure_machine_rate(settings.sandbox, at_once=settings.search.num_workers),
     )
+    log.append(started)
     executor = LocalExecutor(1, folder.views, labels=folder.labels, settings=settings.sandbox, cache=folder.cache)
     try:
         await plan_data(
@@ -208,12 +207,12 @@ async def _prepare_run(
 
 def format_dry_run(dry_run: DryRun) -> Iterator[Text]:
     """Format the plan as the YAML that `--out` writes, then what is known about it and the forecast."""
-    plan, spent = dry_run.data_plan, dry_run.planned
+    plan, spent, added = dry_run.data_plan, dry_run.planned, dry_run.installed
     yield format_line(dry_run.title, "bold")
     yield from format_block(plan_to_yaml(plan))
     rows = (
         *(row for one in dry_run.datasets for row in list_dataset_rows(one)),
-        ("packages", _format_packages(dry_run.installed)),
+        ("packages", f"{added}: {added.bytes / 1e6:.1f} MB, installed" if added and added.packages else ""),
         *(("hub", str(one)) for one in dry_run.hub),
         ("expected", f"{format_duration(plan.expected_seconds)} for one experiment (all conditions, all datasets)"),
         *(("can decide", line) for line in dry_run.hours),
@@ -222,23 +221,15 @@ def format_dry_run(dry_run: DryRun) -> Iterator[Text]:
     yield from (_format_row(name, value) for name, value in rows if value)
     yield Text("estimated cost: likely / maximum", style="bold")
     yield from (_format_row(name, value) for name, value in _forecast_rows(dry_run))
-    yield Text(
-        f"this dry run made {format_quantity(spent.calls, 'model call')}: {format_count(spent.input_tokens)} "
-        f"tokens in, {format_count(spent.output_tokens)} out, {format_dollars(spent.usd, spent.unpriced)}",
-        style="dim",
-    )
-
-
-def _format_packages(found: InstalledPackages | None) -> str:
-    return f"{found}: {found.bytes / 1e6:.1f} MB, installed" if found is not None and found.packages else ""
+    tokens = f"{format_count(spent.input_tokens)} tokens in, {format_count(spent.output_tokens)} out"
+    calls, price = format_quantity(spent.calls, "model call"), format_dollars(spent.usd, spent.unpriced)
+    yield Text(f"this dry run made {calls}: {tokens}, {price}", style="dim")
 
 
 def _review_rows(dry_run: DryRun) -> Iterator[tuple[str, str]]:
     papers = dry_run.prior_work.papers if dry_run.prior_work is not None else ()
-    yield from (
-        ("prior work", f"{one.title}: " + (", ".join(use.name for use in one.uses) or "nothing found in it"))
-        for one in papers
-    )
+    for one in papers:
+        yield "prior work", f"{one.title}: {', '.join(use.name for use in one.uses) or 'nothing found in it'}"
     if not papers:
         yield "prior work", "not read"
     if dry_run.protocol is not None:
@@ -253,13 +244,11 @@ def list_dataset_rows(facts: DatasetFacts) -> Iterator[tuple[str, str]]:
     also = [f"{facts.duplicates} of validation and test also in train"] if facts.duplicates else []
     twins = ", ".join([*also, *(f"{rows} {where}" for where, rows in facts.duplicates_by.items() if rows)]) or "none"
     rule = f"; {facts.split_rule}" if facts.split_rule else ""
-    yield (
-        "splits",
-        (f"{facts.name} ({facts.source}; {facts.features} features, {kind}): {sizes}; duplicates: {twins}{rule}"),
-    )
-    yield "missing", _format_first_names([f"{name} {number}" for name, number in facts.missing.items()])
-    for warning in facts.warnings:
-        yield "warning", warning
+    about = f"{facts.name} ({facts.source}; {facts.features} features, {kind})"
+    yield "splits", f"{about}: {sizes}; duplicates: {twins}{rule}"
+    missing = [f"{name} {number}" for name, number in facts.missing.items()]
+    yield "missing", ", ".join(missing[:MAX_NAMES_SHOWN]) + ", ..." * (len(missing) > MAX_NAMES_SHOWN)
+    yield from (("warning", warning) for warning in facts.warnings)
 
 
 def _forecast_rows(dry_run: DryRun) -> Iterator[tuple[str, str]]:
@@ -286,20 +275,12 @@ def _forecast_rows(dry_run: DryRun) -> Iterator[tuple[str, str]]:
     if dry_run.reviewer:
         yield "reviewer", dry_run.reviewer
     yield "USD", "unknown: the model has no listed price" if cast.usd is None else pair(cast.usd, lambda v: f"${v:.2f}")
-    yield (
-        "code",
-        (
-            f"{pair(cast.code_hours, hours)}; {pair(wall, hours)} wall clock on "
-            f"{format_quantity(workers, 'worker')}; the run's time limit is {format_duration(dry_run.time_limit)}"
-        ),
-    )
+    limit = f"the run's time limit is {format_duration(dry_run.time_limit)}"
+    clock = f"{pair(wall, hours)} wall clock on {format_quantity(workers, 'worker')}"
+    yield "code", f"{pair(cast.code_hours, hours)}; {clock}; {limit}"
     gpus = cast.gpu_hours
     yield "GPU-hours", "none (experiments run on the CPU)" if gpus is None else pair(gpus, hours)
     yield "disk", pair(cast.disk_gb, lambda v: f"{v:.2f} GB")
-
-
-def _format_first_names(names: Sequence[str]) -> str:
-    return ", ".join(names[:MAX_NAMES_SHOWN]) + (", ..." if len(names) > MAX_NAMES_SHOWN else "")
 
 
 def _format_row(name: str, value: str) -> Text:

@@ -59,34 +59,30 @@ def execute_file(args: Execute) -> int:
     check_studied_llms(settings)
     for note in (*survey_own_data(settings), *describe_targets(settings)):
         print_to_stderr(note)
-    outcome = asyncio.run(
-        run_file(
-            file,
-            timeout=settings.sandbox.timeout,
-            seed=settings.seed,
-            settings=settings.sandbox,
-            sources=list_sources(settings),
-            subjects=partial(open_studied_llms, settings),
-            cells={
-                Cell(dataset=dataset, arm=arm, level=level, seed=settings.seed): chosen
-                for dataset in _split_list(args.on)
-                for arm, level in map(_parse_condition, _split_list(args.cells))
-            },
-        )
+    cells = {
+        Cell(dataset=dataset, arm=arm, level=level, seed=settings.seed): chosen
+        for dataset in _split_list(args.on)
+        for arm, level in map(_parse_condition, _split_list(args.cells))
+    }
+    work = run_file(
+        file,
+        timeout=settings.sandbox.timeout,
+        seed=settings.seed,
+        settings=settings.sandbox,
+        sources=list_sources(settings),
+        subjects=partial(open_studied_llms, settings),
+        cells=cells,
     )
+    outcome = asyncio.run(work)
+    plain = ("arrays", "sealed", "artifacts", "peak_host_bytes", "peak_gpu_bytes", "stdout_tail")
     print_result(
-        {
+        {name: getattr(outcome, name) for name in plain}
+        | {
             "seconds": round(outcome.seconds, 3),
             "failure": outcome.failure.model_dump(mode="json") if outcome.failure else None,
             "measurements": [one.model_dump(mode="json") for one in outcome.measurements],
             "cells": [one.model_dump(mode="json", exclude={"id", "node"}) for one in outcome.cells],
-            "arrays": outcome.arrays,
-            "sealed": outcome.sealed,
-            "artifacts": outcome.artifacts,
             "figures": [figure.name for figure in outcome.figures],
-            "peak_host_bytes": outcome.peak_host_bytes,
-            "peak_gpu_bytes": outcome.peak_gpu_bytes,
-            "stdout_tail": outcome.stdout_tail,
             "isolation": describe_isolation(settings.sandbox),
         },
         format_outcome(outcome),
@@ -136,15 +132,8 @@ def format_outcome(outcome: JobOutcome) -> Iterator[Text | Table]:
             ("cell", "outcome", "seconds", "why"),
             ((str(one.cell), one.outcome, f"{one.seconds:.1f}", one.why) for one in outcome.cells),
         )
-    left = [
-        f"{len(names)} {what}"
-        for what, names in (
-            ("arrays", outcome.arrays),
-            ("sealed predictions", outcome.sealed),
-            ("figures", outcome.figures),
-        )
-        if names
-    ]
+    made = {"arrays": outcome.arrays, "sealed predictions": outcome.sealed, "figures": outcome.figures}
+    left = [f"{len(names)} {what}" for what, names in made.items() if names]
     ended = f"ran {format_duration(outcome.seconds)}" + (f", {', '.join(left)}" if left else "")
     failure = outcome.failure
     if failure is None:

@@ -32,6 +32,7 @@ from labwright.agent.cli.status import read_run_state
 from labwright.agent.data import add_idea_data, describe_targets, list_sources, survey_own_data
 from labwright.agent.forecast import check_prices_known, open_budgeted_models
 from labwright.agent.ideation import IdeaTask, ideate
+from labwright.agent.plan_files import read_short_text
 from labwright.agent.settings import Settings, compose_settings
 from labwright.inspector.event_text import describe_event
 from labwright.models.errors import BudgetSpent
@@ -43,7 +44,7 @@ from labwright.record.events.paper_events import IdeaProposed
 from labwright.record.ideation import FollowedStudy
 from labwright.record.line_store import EVENTS_FILE
 from labwright.record.reducers.event_fold import fold_events
-from labwright.record.run_folder import write_file
+from labwright.record.run_folder import hash_file, write_file
 from labwright.record.schema.idea import Idea, find_ignored_fields, read_idea
 from labwright.record.table import format_quantity
 from labwright.record.zips import open_run_folder
@@ -89,10 +90,8 @@ def check_idea(args: IdeaCheck) -> int:
 
 def _format_check(idea: Idea, notes: list[str], faults: list[str]) -> Iterator[Text]:
     yield format_line(f"{idea.name}: {idea.title}", "bold")
-    yield format_line(
-        f"{format_quantity(len(idea.experiments), 'experiment')}; datasets: "
-        f"{'; '.join(idea.datasets) or 'the planner chooses'}"
-    )
+    datasets = "; ".join(idea.datasets) or "the planner chooses"
+    yield format_line(f"{format_quantity(len(idea.experiments), 'experiment')}; datasets: {datasets}")
     yield format_line(f"metric: {idea.metric or 'the planner chooses'}")
     yield from (format_line(one) for one in notes)
     yield from (format_line(one, "red") for one in faults)
@@ -112,10 +111,8 @@ def list_idea_faults(idea: Idea, settings: Settings) -> Iterator[str]:
     for text in idea.datasets:
         name = text.partition("=")[0].strip()
         if name not in known and not _names_any(text, known):
-            yield (
-                f"the idea's dataset {text!r} is none of {', '.join(known)}{_suggest(name, known)}; write your own as "
-                "NAME=PATH,target=COLUMN"
-            )
+            none = f"the idea's dataset {text!r} is none of {', '.join(known)}{_suggest(name, known)}"
+            yield f"{none}; write your own as NAME=PATH,target=COLUMN"
 
 
 def _names_any(text: str, names: list[str]) -> bool:
@@ -159,29 +156,22 @@ MAX_TOPIC_BYTES = 200_000
 STEPS: tuple[WriteUpStep, ...] = ("idea", "literature", "proposal")
 
 
-def run_ideation(args: Ideate) -> int:
-    return propose_ideas(build_task(args), args)
-
-
-def follow_study(args: Follow) -> int:
-    return propose_ideas(build_follow_task(args), args)
-
-
-def propose_ideas(order: IdeaTask, args: Ideate | Follow) -> int:
+def propose_ideas(args: Ideate | Follow) -> int:
     """Propose the ideas of a task and print them."""
+    task = build_task(args) if isinstance(args, Ideate) else build_follow_task(args)
     settings = compose_settings(config=args.config, flags=args.flags)
-    slug = to_slug(Path(order.name).stem)
-    folder = args.out or choose_folder(args.runs, f"ideate_{slug}", lambda one: is_unfinished(one, order))
-    tell: Callable[[Iterable[Text]], None] = (lambda lines: None) if args.json else print_lines
-    tell([format_line(f"ideas for {order.name}, in {folder}")])
+    slug = to_slug(Path(task.name).stem)
+    folder = args.out or choose_folder(args.runs, f"ideate_{slug}", lambda one: is_unfinished(one, task))
+    show: Callable[[Iterable[Text]], None] = (lambda lines: None) if args.json else print_lines
+    show([format_line(f"ideas for {task.name}, in {folder}")])
     try:
         with removing_new_folder_on_refusal(folder.parent), saving_traceback(folder):
             state = ideate(
-                order,
+                task,
                 settings,
                 folder,
-                on_idea=lambda number, one: tell(format_idea(number, one)),
-                listener=lambda event, state: tell(map(format_line, filter(None, [describe_event(event, state)]))),
+                on_idea=lambda number, one: show(format_idea(number, one)),
+                listener=lambda event, state: show(map(format_line, filter(None, [describe_event(event, state)]))),
             )
     except KeyboardInterrupt:
         print_to_stderr(f"interrupted; continue with the same command (--out {folder})")
@@ -192,34 +182,24 @@ def propose_ideas(order: IdeaTask, args: Ideate | Follow) -> int:
     finally:
         if folder.is_dir() and not any(folder.iterdir()):  # nothing was started, e.g. the model could not be opened
             folder.rmdir()
-    outcomes = [one for number, one in list_outcomes(state) if number <= order.count]
+    outcomes = [one for number, one in list_outcomes(state) if number <= task.count]
     found, total = [one.idea for one in outcomes if one.idea is not None], state.calls.total_usage
     file = folder / "ideas.json"
     if args.json:
-        print(
-            dumps(
-                {
-                    "folder": str(folder),
-                    "file": str(file) if found else None,
-                    "ideas": [one.to_json() for one in found],
-                    "missing": [one.reason for one in outcomes if one.idea is None],
-                    "usd": total.usd,
-                    "calls": total.calls,
-                },
-                indent=1,
-            )
-        )
+        shown = {
+            "folder": str(folder),
+            "file": str(file) if found else None,
+            "ideas": [one.to_json() for one in found],
+            "missing": [one.reason for one in outcomes if one.idea is None],
+            "usd": total.usd,
+            "calls": total.calls,
+        }
+        print(dumps(shown, indent=1))
     elif found:
-        print_lines(
-            [
-                format_line(
-                    f"{len(found)} of {format_quantity(order.count, 'idea')}, "
-                    f"{format_quantity(total.calls, 'model call')}: {file}"
-                ),
-                format_line(f"continue with: scientist run --idea {file} --idea-idx 0"),
-            ]
-        )
-    return LIMITED if len(found) < order.count else DONE
+        made = f"{len(found)} of {format_quantity(task.count, 'idea')}, {format_quantity(total.calls, 'model call')}"
+        lines = (f"{made}: {file}", f"continue with: scientist run --idea {file} --idea-idx 0")
+        print_lines(map(format_line, lines))
+    return LIMITED if len(found) < task.count else DONE
 
 
 def format_idea(number: int, one: IdeaProposed) -> Iterator[Text]:
@@ -249,22 +229,21 @@ def format_idea(number: int, one: IdeaProposed) -> Iterator[Text]:
 
 def build_task(args: Ideate) -> IdeaTask:
     """Build the task from the command line. Raises `UsageError`."""
-    text, digest = read_topic(args.topic)
+    fix = "give a text file that describes a topic, and papers with --context DIR"
+    text = read_short_text("--topic", args.topic, MAX_TOPIC_BYTES, fix)
     if args.context is not None:
         check_folder(args.context)
     named = [one.strip() for one in args.steps.split(",") if one.strip()]
     if not named or not set(named) <= set(STEPS):
         raise UsageError(f"--steps {args.steps!r}: give one or more of {', '.join(STEPS)}, separated by commas")
-    steps = STEPS[
-        : 1 + max(index for index, name in enumerate(STEPS) if name in named)
-    ]  # each step needs those before it
+    last = max(index for index, name in enumerate(STEPS) if name in named)
     return IdeaTask(
         topic=text,
-        sha256=digest,
+        sha256=hash_file(args.topic),
         name=args.topic.name,
         count=args.count,
         rounds=args.rounds,
-        steps=steps,
+        steps=STEPS[: last + 1],  # each step needs those before it
         context=args.context,
     )
 
@@ -288,32 +267,11 @@ def build_follow_task(args: Follow) -> IdeaTask:
     )
 
 
-def read_topic(path: Path) -> tuple[str, str]:
-    """Return the text of a topic file and the hash of its bytes. Raises `UsageError`."""
-    try:
-        if path.stat().st_size > MAX_TOPIC_BYTES:
-            raise UsageError(
-                f"--topic {path} is larger than {MAX_TOPIC_BYTES // 1000} kB: shorten it, and give "
-                "papers with --context DIR"
-            )
-        data = path.read_bytes()
-        text = data.decode("utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"cannot read --topic {path} ({error.strerror}): give a text file about a topic") from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"--topic {path} is not UTF-8 text (byte {error.start}): save it as text") from None
-    if "\0" in text:
-        raise UsageError(f"--topic {path} is not text")
-    if len(text.split()) < 3:
-        raise UsageError(f"--topic {path} has fewer than three words: describe the topic")
-    return text, hashlib.sha256(data).hexdigest()
-
-
-def is_unfinished(folder: Path, order: IdeaTask) -> bool:
+def is_unfinished(folder: Path, task: IdeaTask) -> bool:
     """Return whether a folder contains this task in unfinished form. Raises `RecordError`."""
     state = fold_events(read_events(folder / EVENTS_FILE))
-    if state.ideation.started is None or state.ideation.started.sha256 != order.sha256:
+    if state.ideation.started is None or state.ideation.started.sha256 != task.sha256:
         return False
-    done = all(state.is_task_done(build_idea_work(number).task) for number in range(1, order.count + 1))
+    done = all(state.is_task_done(build_idea_work(number).task) for number in range(1, task.count + 1))
     last = {"idea": "ideas.json", "literature": "idea-*/related_work.md", "proposal": "idea-*/proposal.md"}
-    return not done or not any(folder.glob(last[order.steps[-1]]))
+    return not done or not any(folder.glob(last[task.steps[-1]]))

@@ -116,20 +116,18 @@ def run(args: Run) -> int:
     if args.space is not None:
         settings = add_space_from_file(settings, args.space)
     check_settings(settings, folder)
-    plan, review = None, None
+    plan, review, in_repository = None, None, settings.code.repository is not None
+    if in_repository and not settings.code.command_record.seeded:
+        print_to_stderr("--command has no {seed}: replicates will not be seeded")
     if args.plan is not None:
         plan = read_plan(args.plan)
         review = read_review(args.plan, plan)
-    if settings.code.repository is not None and not settings.code.command_record.seeded:
-        print_to_stderr("--command has no {seed}: replicates will not be seeded")
-    if plan is not None and settings.code.repository is not None:
-        plan = add_tuning_reasons(merge_space(plan, settings.code.space))
-    if plan is not None and args.plan is not None:
+        plan = add_tuning_reasons(merge_space(plan, settings.code.space)) if in_repository else plan
         check_plan(plan, args.plan, chosen, settings)
-    if settings.code.repository is not None and plan is None:
-        check_planner(settings)
-    elif settings.code.repository is not None and plan is not None:
+    if in_repository and plan is not None:
         settings = override_settings(settings.model_dump(mode="json"), build_search_settings(plan))
+    elif in_repository:
+        check_planner(settings)
     if args.dry_run:
         return show_plan(chosen, settings, plan=plan, review=review, out=args.out, json=args.json)
     check_local_servers(settings.models)
@@ -203,10 +201,8 @@ def write(args: Write) -> int:
     wrong = [key for key in flags if KEY_ALIASES.get(key, key).split(".")[0] not in ("models", "paper", "budget")]
     if wrong:
         raise UsageError(f"{wrong[0]} has no effect on writing a paper: only models, paper and budget settings do")
-    check_components(
-        settings_here(state, flags, RunFolder(run)),
-        template="paper.template" in flags or not state.paper.template_sha256,
-    )
+    has_new_template = "paper.template" in flags or not state.paper.template_sha256
+    check_components(settings_here(state, flags, RunFolder(run)), template=has_new_template)
     # a run whose writer failed has no first version of the paper, so it is resumed
     work = resume_run if unwritten else rewrite_paper
     return run_with_view(lambda listener: work(run, flags, listener=listener), run)
@@ -224,20 +220,17 @@ def ablate(args: Ablate) -> int:
             f"--predictions FILE requires --truth TABLE and a --metric for predictions: {', '.join(METRICS)}"
         )
     metric = f"{PREDICTIONS_KIND}:{code.predictions}@{code.metric}" if code.predictions else code.metric
-    settings = override_settings(
-        settings.model_dump(mode="json"),
-        {"code.repository": str(repository), "code.metric": metric, "code.predictions": ""},
-    )
-    idea = Idea.model_validate(
-        {
-            "Name": f"ablate-{to_slug(repository.name)}",
-            "Title": f"Which parts of {repository.name} matter",
-            "Short Hypothesis": f"Some parts of {repository.name} matter for its result, others do not.",
-            "Experiments": "Reproduce the result, then measure it without each part.",
-        }
-    )
-    folder = args.out or choose_study_folder(args.runs, f"ablate_{to_slug(repository.name)}", settings, "ablation")
-    code = _run_study(idea, settings, "ablation", folder, is_quiet=args.json)
+    changes = {"code.repository": str(repository), "code.metric": metric, "code.predictions": ""}
+    settings = override_settings(settings.model_dump(mode="json"), changes)
+    slug = to_slug(repository.name)
+    texts = {
+        "name": f"ablate-{slug}",
+        "title": f"Which parts of {repository.name} matter",
+        "short_hypothesis": f"Some parts of {repository.name} matter for its result, others do not.",
+        "experiments": "Reproduce the result, then measure it without each part.",
+    }
+    folder = args.out or choose_study_folder(args.runs, f"ablate_{slug}", settings, "ablation")
+    code = _run_study(Idea.model_validate(texts), settings, "ablation", folder, is_quiet=args.json)
     if not is_run(folder):  # interrupted before anything was recorded
         return code
     state = read_state(folder)
@@ -256,14 +249,13 @@ def run_question(args: Run, settings: Settings) -> int:
     for name, given in (("--idea", args.idea), ("--plan", args.plan), ("--space", args.space)):
         if given is not None:
             raise UsageError(f"{name} cannot be combined with --task")
-    question = read_question(args.task)
-    idea = build_question_idea(question, to_slug(args.task.stem))
+    question, slug = read_question(args.task), to_slug(args.task.stem)
     settings = settings.model_copy(update={"question": question})
-    slug = f"task_{to_slug(args.task.stem)}"
-    folder = (
-        args.runs / check_name(args.name) if args.name else choose_study_folder(args.runs, slug, settings, "question")
-    )
-    code = _run_study(idea, settings, "question", folder)
+    if args.name:
+        folder = args.runs / check_name(args.name)
+    else:
+        folder = choose_study_folder(args.runs, f"task_{slug}", settings, "question")
+    code = _run_study(build_question_idea(question, slug), settings, "question", folder)
     answer = read_state(folder).question.answer if is_run(folder) else None
     if answer is not None:
         print_lines([format_line(answer.conclusion or f"no answer: {answer.why}", "bold")])
@@ -272,15 +264,9 @@ def run_question(args: Run, settings: Settings) -> int:
 
 def build_question_idea(question: ResearchQuestion, name: str) -> Idea:
     """Convert a question to the idea of a study."""
-    steps = [text for text in (question.method, question.instructions) if text] or [question.question]
-    return Idea.model_validate(
-        {
-            "Name": name,
-            "Title": question.question.splitlines()[0][:300],
-            "Experiments": steps,
-            "Short Hypothesis": question.question,
-        }
-    )
+    steps = tuple(filter(None, (question.method, question.instructions))) or (question.question,)
+    texts = {"name": name, "title": question.question.splitlines()[0][:300], "short_hypothesis": question.question}
+    return Idea.model_validate(texts | {"experiments": steps})
 
 
 def _run_study(idea: Idea, settings: Settings, kind: StudyKind, folder: Path, *, is_quiet: bool = False) -> int:
@@ -349,7 +335,15 @@ def run_with_view(work: Callable[[EventListener], int], folder: Path, mirrored: 
             TrackerSync(folder, mirrored, print_to_stderr) if mirrored else nullcontext(),
             choose_view(console) as view,
         ):
-            code = work(add_folder_and_forecast(view, name_folder, print_plain))
+
+            def show(event: Event, state: RunState) -> None:
+                name_folder()
+                view(event, state)
+                ahead = estimate_remaining(state) if isinstance(event, PlanPrepared) else None
+                if ahead is not None:
+                    print_plain(f"forecast: {format_remaining_estimate(ahead)}")
+
+            code = work(show)
     except KeyboardInterrupt:  # outside the event loop, which handles signals itself
         print_to_stderr(f"interrupted; continue with: scientist resume {folder}")
         return INTERRUPTED
@@ -358,20 +352,3 @@ def run_with_view(work: Callable[[EventListener], int], folder: Path, mirrored: 
     for line in format_ending(ended, list_report_files(folder)):
         console.print(line, soft_wrap=True, highlight=False)
     return code
-
-
-def add_folder_and_forecast(
-    view: EventListener, name_folder: Callable[[], None], print_plain: Callable[[str], None]
-) -> EventListener:
-    """Wrap a view so that the run's folder is named before the first event, and a forecast of the whole run is printed
-    once its plan is ready.
-    """
-
-    def show(event: Event, state: RunState) -> None:
-        name_folder()
-        view(event, state)
-        ahead = estimate_remaining(state) if isinstance(event, PlanPrepared) else None
-        if ahead is not None:
-            print_plain(f"forecast: {format_remaining_estimate(ahead)}")
-
-    return show

@@ -27,11 +27,10 @@ from labwright.agent.cli.errors import print_lines as print_table_lines
 from labwright.agent.forecast import estimate_remaining
 from labwright.inspector.archive import format_events, pack_run
 from labwright.inspector.diagnosis import diagnose_run
-from labwright.inspector.html_file import export_page
 from labwright.inspector.live_view import find_process, is_ascii, watch_run
 from labwright.inspector.logs import PrintedLine, read_logs
 from labwright.inspector.render import format_status, format_tree, print_lines
-from labwright.inspector.safe_text import format_age, to_plain
+from labwright.inspector.safe_text import format_age, format_size, to_plain
 from labwright.inspector.status import read_status
 from labwright.inspector.summary import RunListRow, build_list_row
 from labwright.inspector.tracking import choose_tracker, send_run
@@ -108,7 +107,7 @@ def list_runs(args: ListRuns) -> int:
     if not place.is_dir():
         raise UsageError(f"{place} is not a folder: give a folder of runs")
     runs, now = RunCollection(place), time.time()
-    entries = [one for name in runs.list_names() if (one := runs.find_entry(name)) is not None]
+    entries = [one for name in runs.find_folders() if (one := runs.find_entry(name)) is not None]
     rows = [build_list_row(one.status, now) for one in entries]
     if args.json:
         print(dumps([one.model_dump() for one in rows], indent=1))
@@ -120,19 +119,13 @@ def list_runs(args: ListRuns) -> int:
 
 
 def _build_run_table(rows: Sequence[RunListRow]) -> Table:
-    cells = (
-        (
-            one.run,
-            one.kind,
-            one.condition if one.condition in ("done", "failed") else f"{one.condition}, {one.phase}",
-            one.verdicts or "-",
-            f"{one.hours:.2f}",
-            f"${one.usd:.2f}",
-            "-" if one.age is None else format_age(one.age),
-        )
-        for one in rows
-    )
-    return Table.of(("run", "kind", "condition", "verdicts", "hours", "cost", "age"), cells)
+    def list_cells(one: RunListRow) -> tuple[str, ...]:
+        condition = one.condition if one.condition in ("done", "failed") else f"{one.condition}, {one.phase}"
+        age, usd = "-" if one.age is None else format_age(one.age), f"${one.usd:.2f}"
+        return one.run, one.kind, condition, one.verdicts or "-", f"{one.hours:.2f}", usd, age
+
+    titles = ("run", "kind", "condition", "verdicts", "hours", "cost", "age")
+    return Table.of(titles, map(list_cells, rows))
 
 
 def show_tree(args: Tree) -> int:
@@ -163,12 +156,10 @@ def show_logs(args: Logs) -> int:
         for one in read_logs(folder, node=node, every=args.json, follow=args.follow, last=args.last):
             if one is None:
                 console.file.flush()
+            elif isinstance(one, PrintedLine) and not args.json:
+                console.print(Text(f"  | {one.text}"))
             elif isinstance(one, PrintedLine):
-                output = {"type": "output", "node": one.node, "attempt": one.attempt, "text": one.text}
-                if args.json:
-                    print(dumps(output))
-                else:
-                    console.print(Text(f"  | {one.text}"))
+                print(dumps(one.model_dump()))
             elif args.json:
                 at = datetime.fromtimestamp(one.at, UTC).isoformat(timespec="milliseconds")
                 print(dumps(one.model_dump() | {"at": at}))
@@ -270,27 +261,22 @@ def _check_options(args: Export) -> None:
             raise UsageError(f"{option} requires --zip")
     if len(set(files)) < len(files):
         raise UsageError("two exports have the same FILE: give each its own")
-    for file in files:
-        if file != STDOUT:
-            check_output(file, args.run)
-        if file != STDOUT and not file.parent.is_dir():
+    for file in (one for one in files if one != STDOUT):
+        check_output(file, args.run)
+        if not file.parent.is_dir():
             raise UsageError(f"{file} cannot be written: {file.parent} is not a folder; create it or choose another")
-        if file != STDOUT and not os.access(file.parent, os.W_OK | os.X_OK):
+        if not os.access(file.parent, os.W_OK | os.X_OK):
             raise UsageError(f"{file} cannot be written: {file.parent} is not writable")
-        if file != STDOUT and file.exists() and not args.force:
+        if file.exists() and not args.force:
             raise UsageError(f"{file} already exists: choose another path, or give --force")
 
 
 def _write_texts(args: Export, state: RunState, rows: Sequence[tuple[float, str]]) -> None:
-    def exchange() -> Iterable[str]:
-        yield from format_exchange(extract_exchange(event for event, _ in parse_events(rows, args.run))).split("\n")[
-            :-1
-        ]
-
+    answers = extract_exchange(event for event, _ in parse_events(rows, args.run)) if args.exchange else ()
     texts: tuple[tuple[Path | None, Iterable[str]], ...] = (
         (args.events, format_events(rows)),
         (args.tree, [format_json(build_tree(state))]),
-        (args.exchange, exchange()),
+        (args.exchange, format_exchange(answers).split("\n")[:-1]),
     )
     for file, lines in texts:
         if file == STDOUT:
@@ -302,6 +288,8 @@ def _write_texts(args: Export, state: RunState, rows: Sequence[tuple[float, str]
 
 
 def _write_page(file: Path, folder: Path, state: RunState, secrets: Sequence[str], *, force: bool) -> None:
+    from labwright.inspector.html_file import export_page  # the web toolkit is slow to import
+
     as_of = f"{datetime.fromtimestamp(state.last_event_at).astimezone():%Y-%m-%d %H:%M %Z}"
     page = export_page(folder, as_of=as_of, version=state.paper.version)
     if any(secret in page.html for secret in secrets):
@@ -339,6 +327,4 @@ def _atomic_file(path: Path, *, force: bool) -> Generator[IO[bytes]]:
 
 
 def _print_written(file: Path, what: str = "") -> None:
-    size = file.stat().st_size
-    shown = f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
-    print(f"{to_plain(str(file))}: {shown}{what}", flush=True)
+    print(f"{to_plain(str(file))}: {format_size(file.stat().st_size)}{what}", flush=True)

@@ -45,8 +45,6 @@ INLINE_TYPES = {".png": "image/png", ".pdf": "application/pdf"}
 TEXT_SUFFIXES = frozenset(
     {".py", ".txt", ".json", ".jsonl", ".yaml", ".md", ".tex", ".bib", ".log", ".sty", ".cls", ".bbl", ".ipynb"}
 )
-MAX_STREAMS = 64
-"""Maximum number of pages that receive live updates."""
 POLL_SECONDS = 0.1
 """Seconds between checks of a run for live updates."""
 HEARTBEAT_SECONDS = 15.0
@@ -59,7 +57,7 @@ ReadFragments = Callable[[], tuple[int, dict[str, Fragment]]]
 def make_app(place: Path, *, read_only: bool = False, estimate: EstimateRemaining | None = None) -> FastAPI:
     """Create the application for a run or a folder of runs; `estimate` forecasts the rest of a running run."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    handlers = Handlers(place, form_token="" if read_only else secrets.token_urlsafe(24), foresee=estimate)
+    handlers = Handlers(place, form_token="" if read_only else secrets.token_urlsafe(24), estimate=estimate)
     papers = handlers.papers
     for kind in (StarletteHTTPException, RequestValidationError):
         app.add_exception_handler(kind, handlers.render_error)
@@ -93,38 +91,32 @@ def make_app(place: Path, *, read_only: bool = False, estimate: EstimateRemainin
 class Handlers:
     """Request handlers, with cached runs and fragments. Synchronous handlers run in threads."""
 
-    def __init__(self, place: Path, *, form_token: str, foresee: EstimateRemaining | None = None) -> None:
+    def __init__(self, place: Path, *, form_token: str, estimate: EstimateRemaining | None = None) -> None:
         self.runs = RunCollection(place)
         self.static_files = {name: (WEB_FOLDER / "static" / name).read_bytes() for name in STATIC_TYPES}
-        self.pages = PageRenderer(
-            {
-                Path(name).suffix[1:].replace("svg", "icon"): f"/static/{hashlib.sha256(text).hexdigest()[:12]}/{name}"
-                for name, text in self.static_files.items()
-            },
-            form_token=form_token,
-            single=self.runs.single,
-        )
+        addresses = {
+            Path(name).suffix[1:].replace("svg", "icon"): f"/static/{hashlib.sha256(text).hexdigest()[:12]}/{name}"
+            for name, text in self.static_files.items()
+        }
+        self.pages = PageRenderer(addresses, form_token=form_token, single=self.runs.single)
         self.papers = PaperHandlers(self.get_run, self.pages)
-        self.foresee = foresee
+        self.estimate = estimate
         self.form_token = form_token
         self.fragments: dict[CachedRun, RunFragments] = {}
-        self.open_streams = 0
 
     # --- pages ------------------------------------------------------------------------------------------------------
 
     def home(self) -> Response:
         if self.runs.single:
-            return RedirectResponse(_run_address(self.runs.list_names()[0]), status_code=303)
+            return RedirectResponse(_run_address(next(iter(self.runs.find_folders()))), status_code=303)
         _, pieces = self.render_run_list()
         return self.pages.render_response("home", place=str(self.runs.place), pieces=pieces.values())
 
     def render_error(self, request: Request, error: Exception) -> Response:
         """Render an error as a page for browsers, as a line of text for other clients."""
-        status, why = (
-            (error.status_code, str(error.detail))
-            if isinstance(error, StarletteHTTPException)
-            else (400, "invalid parameters in this address")
-        )
+        status, why = 400, "invalid parameters in this address"
+        if isinstance(error, StarletteHTTPException):
+            status, why = error.status_code, str(error.detail)
         if "text/html" not in request.headers.get("accept", "") or "part" in request.query_params:
             return PlainTextResponse(why, status)
         answer = self.pages.render_response("fault", why=why, status=status)
@@ -137,12 +129,10 @@ class Handlers:
             raise HTTPException(404, "view not found")
         pieces = self.get_fragments(name)
         version, made = pieces.render(view)
-        with pieces.run.lock:
-            state = pieces.run.state
-            title = state.started.idea.title if state.started else name
-            blank = pieces.run.trouble if state.started is None else ""
-        if blank:
-            return self.pages.render_view("unreadable", pieces.run, heading=title, why=blank)
+        state = pieces.run.state
+        title = state.started.idea.title if state.started else name
+        if state.started is None and pieces.run.trouble:
+            return self.pages.render_view("unreadable", pieces.run, heading=title, why=pieces.run.trouble)
         return self.pages.render_view(
             view if view in ("overview", "tree") else "pieces_of",
             pieces.run,
@@ -175,7 +165,7 @@ class Handlers:
                 next=list_next_steps(state),
                 seconds_left=None if limit is None else max(0.0, limit - worked),
                 time_limit=limit,
-                remaining=self.foresee(state) if self.foresee is not None else None,
+                remaining=self.estimate(state) if self.estimate is not None else None,
             )
 
     def chart(self, name: str, part: bool = False) -> Response:
@@ -218,15 +208,11 @@ class Handlers:
         except PathRefusedError as error:
             raise HTTPException(404, str(error)) from None
         size, ending = os.fstat(file).st_size, Path(path).suffix.lower()
-        kind = INLINE_TYPES.get(
-            ending, "text/plain; charset=utf-8" if ending in TEXT_SUFFIXES else "application/octet-stream"
-        )
-        headers = {
-            "content-length": str(min(size, MAX_FILE_BYTES)),
-            "content-security-policy": "default-src 'none'; sandbox",
-        }
-        if kind == "application/pdf":  # the browser's PDF viewer needs its own scripts
-            headers |= {"content-security-policy": "frame-ancestors 'none'"}
+        other = "text/plain; charset=utf-8" if ending in TEXT_SUFFIXES else "application/octet-stream"
+        kind = INLINE_TYPES.get(ending, other)
+        # the browser's PDF viewer needs its own scripts
+        policy = "frame-ancestors 'none'" if kind == "application/pdf" else "default-src 'none'; sandbox"
+        headers = {"content-length": str(min(size, MAX_FILE_BYTES)), "content-security-policy": policy}
         if kind == "application/octet-stream":
             headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(Path(path).name, safe='')}"
         return StreamingResponse(read_blocks(file, MAX_FILE_BYTES), media_type=kind, headers=headers)
@@ -234,11 +220,8 @@ class Handlers:
     def static(self, stamp: str, name: str) -> Response:
         if name not in STATIC_TYPES:
             raise HTTPException(404, "file not found")
-        return Response(
-            self.static_files[name],
-            media_type=STATIC_TYPES[name],
-            headers={"cache-control": "private, max-age=86400, immutable"},
-        )
+        headers = {"cache-control": "private, max-age=86400, immutable"}
+        return Response(self.static_files[name], media_type=STATIC_TYPES[name], headers=headers)
 
     # --- actions ----------------------------------------------------------------------------------------------------
 
@@ -251,11 +234,9 @@ class Handlers:
         command = parse_command(fields)
         notice = await asyncio.to_thread(send_request, run, command)
         about_node = command.verb in NODE_VERBS and command.target in run.state.nodes
-        back = _run_address(name) + (f"/nodes/{command.target}" if about_node else "")
         part = "part" in fields
-        answer = self.pages.render_view(
-            "notice", run, part=part, heading="Sent", notice=notice, back="" if part else back
-        )
+        back = "" if part else _run_address(name) + (f"/nodes/{command.target}" if about_node else "")
+        answer = self.pages.render_view("notice", run, part=part, heading="Sent", notice=notice, back=back)
         answer.status_code = 200 if notice.accepted else 409
         return answer
 
@@ -277,29 +258,20 @@ class Handlers:
         """Until the browser disconnects, stream server-sent events with the pieces that differ from `known`, the
         pieces that it already has.
         """
-        if self.open_streams >= MAX_STREAMS:
-            raise HTTPException(503, f"{MAX_STREAMS} live pages are open: close one")
-        return StreamingResponse(
-            self._iter_updates(read_fragments, known, poll_seconds), media_type="text/event-stream"
-        )
 
-    async def _iter_updates(
-        self, look: ReadFragments, known: Mapping[str, Fragment], every: float
-    ) -> AsyncGenerator[str]:
-        self.open_streams += 1
-        try:
+        async def iterate_updates() -> AsyncGenerator[str]:
             yield ": here\n\n"
-            last_sent = time.monotonic()
+            before, last_sent = known, time.monotonic()
             while True:
-                version, found = await asyncio.to_thread(look)
-                text = encode_update(known, found, version) if found is not known else None
-                known = found
+                version, found = await asyncio.to_thread(read_fragments)
+                text = encode_update(before, found, version) if found is not before else None
+                before = found
                 if text is not None or time.monotonic() - last_sent > HEARTBEAT_SECONDS:
                     yield f"data: {text}\n\n" if text is not None else ": alive\n\n"
                     last_sent = time.monotonic()
-                await asyncio.sleep(every)
-        finally:
-            self.open_streams -= 1
+                await asyncio.sleep(poll_seconds)
+
+        return StreamingResponse(iterate_updates(), media_type="text/event-stream")
 
     # --- runs and fragments -----------------------------------------------------------------------------------------
 
@@ -312,8 +284,8 @@ class Handlers:
 
     def render_run_list(self) -> tuple[int, dict[str, Fragment]]:
         """Return the runs as pieces of the list, newest first; the version is unused."""
-        found = [line for name in self.runs.list_names() if (line := self.runs.find_entry(name)) is not None]
-        pieces = (Fragment(f"run-{one.name}", "runs", self.pages.render_macro("pieces", "run", one)) for one in found)
+        found = [line for name in self.runs.find_folders() if (line := self.runs.find_entry(name)) is not None]
+        pieces = (Fragment(f"run-{one.name}", "runs", self.pages.render_piece("run", one)) for one in found)
         return 0, {piece.id: piece for piece in pieces}
 
 

@@ -1,7 +1,7 @@
 """Geometry of charts with axes: lines, steps and dots. `plots.html.jinja` renders it as SVG.
 
-A chart is `CHART_WIDTH` x `CHART_HEIGHT` pixels inside its axes. Hues distinguish arms and dashes distinguish nodes;
-both repeat after `HUE_COUNT` and `DASH_COUNT`.
+A chart is `CHART_WIDTH` x `CHART_HEIGHT` pixels inside its axes. Hues distinguish lines; after `HUE_COUNT` lines they
+repeat with another dash.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from labwright.record.schema.hypotheses import EffectDecision
 from labwright.record.schema.nodes import SEARCH_KINDS, NodeKind, NodeStatus
 
 CHART_WIDTH, CHART_HEIGHT = 320.0, 130.0
-HUE_COUNT, DASH_COUNT = 8, 6
+HUE_COUNT = 8
 MAX_CHARTS, MAX_LINES, MAX_POINTS = 24, 24, 400
 MAX_MAGNITUDE: Final = 1e300
 """Larger values are clipped to this magnitude, so differences stay finite."""
+MIN_MAGNITUDE: Final = 1e-300
+"""Smaller differences cannot be drawn: their parts would be zero."""
 _TICK_STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
 Points = Sequence[tuple[float, float]]
 
@@ -50,16 +52,17 @@ def build_axis(
     length: float = CHART_WIDTH,
     *,
     ticks: int = 5,
-    zero: bool = False,
     whole: bool = False,
     tight: bool = False,
 ) -> Axis:
     """Build an axis over all values with about `ticks` ticks, at integers if `whole`. It ends at a tick unless
     `tight`."""
-    found = [min(max(value, -MAX_MAGNITUDE), MAX_MAGNITUDE) for value in values] + [0.0] * zero or [0.0, 1.0]
+    found = [min(max(value, -MAX_MAGNITUDE), MAX_MAGNITUDE) for value in values] or [0.0, 1.0]
     low, high = min(found), max(found)
-    if high - low <= 1e-12 * max(abs(low), abs(high)):
-        low, high = low - abs(low or 1.0) / 10 * (not zero), high + abs(high or 1.0) / 10
+    size = max(abs(low), abs(high))
+    if high - low <= max(1e-12 * size, MIN_MAGNITUDE):
+        margin = size / 10 if size > 1e9 * MIN_MAGNITUDE else 0.1
+        low, high = low - margin, high + margin
     rough = max((high - low) / ticks, 1.0 if whole else 0.0)
     unit = 10.0 ** floor(log10(rough))
     step = next(one for one in (unit * factor for factor in _TICK_STEPS) if one >= rough * 0.999)
@@ -79,55 +82,30 @@ class ChartLine(NamedTuple):
     points: str
     last: float
     hue: int
-    dash: int = 0
+    dash: int
 
 
 class Chart(NamedTuple):
-    """Lines on one pair of axes. `left_out` counts lines that are not drawn.
-
-    `arms` and `nodes` are the labels of hues and dashes, if there are several of both.
-    """
+    """Lines on one pair of axes. `left_out` counts lines that are not drawn."""
 
     title: str
     x: Axis
     y: Axis
     lines: tuple[ChartLine, ...]
-    left_out: int = 0
-    arms: tuple[str, ...] = ()
-    nodes: tuple[str, ...] = ()
+    left_out: int
 
 
-Curves = Mapping[tuple[str, str], Points]
-"""(arm, node) -> points; the arm determines the hue, the node the dash."""
-
-
-def build_chart(title: str, x: str, y: str, curves: Curves, *, zero: bool = False, steps: bool = False) -> Chart:
-    """Build a chart of non-empty curves; with `steps`, a value holds until the next point."""
+def build_chart(title: str, x: str, y: str, curves: Mapping[str, Points]) -> Chart:
+    """Build a chart of non-empty curves by label."""
     shown = dict(islice(curves.items(), MAX_LINES))
-    arms, nodes = ({name: n for n, name in enumerate(dict.fromkeys(key[part] for key in shown))} for part in (0, 1))
     ats = [at for points in shown.values() for at, _ in points]
     across = build_axis(x, ats, whole=all(float(at).is_integer() for at in ats), tight=True)
-    values = [value for points in shown.values() for _, value in points]
-    up = build_axis(
-        y, values, CHART_HEIGHT, ticks=4, zero=zero, whole=zero and all(float(one).is_integer() for one in values)
+    up = build_axis(y, [value for points in shown.values() for _, value in points], CHART_HEIGHT, ticks=4)
+    lines = tuple(
+        ChartLine(label, to_polyline(points, across, up), points[-1][1], number % HUE_COUNT, number // HUE_COUNT)
+        for number, (label, points) in enumerate(shown.items())
     )
-    return Chart(
-        title,
-        across,
-        up,
-        tuple(
-            ChartLine(
-                " · ".join(filter(None, (arm, node))),
-                to_polyline(to_steps(points) if steps else points, across, up),
-                points[-1][1],
-                arms[arm] % HUE_COUNT,
-                nodes[node] % DASH_COUNT,
-            )
-            for (arm, node), points in shown.items()
-        ),
-        len(curves) - len(shown),
-        *((tuple(arms), tuple(nodes)) if len(arms) > 1 and len(nodes) > 1 else ()),
-    )
+    return Chart(title, across, up, lines, len(curves) - len(shown))
 
 
 def to_steps(points: Points) -> Points:
@@ -142,13 +120,12 @@ def to_polyline(points: Points, x: Axis, y: Axis) -> str:
     return " ".join(f"{x.to_pixels(at)},{round(y.length - y.to_pixels(value), 1)}" for at, value in kept)
 
 
-def build_charts(lines: Mapping[str, Iterable[bytes]]) -> tuple[Chart, ...]:
-    """Build charts of the values with a step in nodes' measurements.jsonl, one per metric, dataset and split."""
-    found: dict[tuple[str, str], dict[tuple[str, str], list[tuple[float, float]]]] = {}
-    for node, text in lines.items():
-        for one in read_curve_points(text):
-            of = found.setdefault((f"{one.name} on {one.dataset} ({one.split})", one.name), {})
-            of.setdefault((one.condition, node), []).append((one.step, one.value))
+def build_charts(lines: Iterable[bytes]) -> tuple[Chart, ...]:
+    """Build charts of the values with a step in lines of a measurements.jsonl, one per metric, dataset and split."""
+    found: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = {}
+    for one in read_curve_points(lines):
+        of = found.setdefault((f"{one.name} on {one.dataset} ({one.split})", one.name), {})
+        of.setdefault(one.condition, []).append((one.step, one.value))
     return tuple(
         build_chart(title, "step", name, curves) for (title, name), curves in islice(found.items(), MAX_CHARTS)
     )
@@ -189,16 +166,13 @@ class RunChart(NamedTuple):
 def build_run_chart(run: CachedRun) -> RunChart:
     """Build the chart of a run in its current state."""
     tree = run.build_tree()
-    at = [(float(n), row) for n, row in enumerate(list_rows(tree), 1)]
+    at = [(float(n), row) for n, row in enumerate(tree.rows, 1)]
     values = [row.metric for _, row in at if row.metric is not None]
     higher, base = tree.metric is None or tree.metric.higher_is_better, baseline_value(run.state, tree)
-    x = build_axis(
-        "nodes, in order of decisions", (x for x, _ in at), RUN_CHART_WIDTH, ticks=8, zero=True, whole=True, tight=True
-    )
-    near = drop_outliers(values, higher=higher)
-    y = build_axis(
-        tree.metric.title if tree.metric else "", [*near, *([base] if base is not None else [])], RUN_CHART_HEIGHT
-    )
+    ats = [0.0, *(x for x, _ in at)]
+    x = build_axis("nodes, in order of decisions", ats, RUN_CHART_WIDTH, ticks=8, whole=True, tight=True)
+    near = drop_outliers(values, higher=higher) + ([base] if base is not None else [])
+    y = build_axis(tree.metric.title if tree.metric else "", near, RUN_CHART_HEIGHT)
     best = compute_best_so_far(at, higher=higher)
     return RunChart(
         f"{tree.metric.title} on {tree.metric.dataset}, validation" if tree.metric else "no metric yet",
@@ -209,22 +183,6 @@ def build_run_chart(run: CachedRun) -> RunChart:
         (base, round(RUN_CHART_HEIGHT - y.to_pixels(base), 1)) if base is not None else None,
         tuple(dict.fromkeys(row.kind for _, row in at)),
     )
-
-
-def list_rows(tree: RunTree) -> list[NodeRow]:
-    """Return the nodes of all stages in order of decisions."""
-    return sorted((row for stage in tree.stages for row in stage.nodes), key=lambda row: row.decision)
-
-
-def draw_best_so_far(run: CachedRun) -> Chart | None:
-    """Draw the best value so far over nodes; None before there is one."""
-    tree = run.build_tree()
-    if tree.metric is None:
-        return None
-    rows = [(float(n), row) for n, row in enumerate(list_rows(tree), 1)]
-    points = compute_best_so_far(rows, higher=tree.metric.higher_is_better)
-    title = f"best {tree.metric.title} so far on {tree.metric.dataset}, validation"
-    return build_chart(title, "nodes", "", {(run.name, ""): points}, steps=True) if points else None
 
 
 def _place_dot(row: NodeRow, x: float, y: Axis) -> NodeDot:
@@ -260,12 +218,8 @@ def compute_best_so_far(at: Iterable[tuple[float, NodeRow]], *, higher: bool) ->
 def baseline_value(state: RunState, tree: RunTree) -> float | None:
     """Return the baseline's primary metric in the currently best node, as the mean over the main dataset's validation
     split; None if it was not measured."""
-    rows = [row for stage in tree.stages for row in stage.nodes if row.status == "good" and row.kind in SEARCH_KINDS]
-    best = (
-        tree.winner
-        or next((stage.best for stage in reversed(tree.stages) if stage.best), None)
-        or next((row.id for row in rows), None)
-    )
+    first = (row.id for row in tree.rows if row.status == "good" and row.kind in SEARCH_KINDS)
+    best = tree.best or next(first, None)
     plan, node = state.search.data_plan, state.nodes.get(best or "")
     if plan is None or node is None:
         return None
@@ -363,26 +317,22 @@ class IntervalBar(NamedTuple, Generic[T]):
 def draw_intervals(claims: Sequence[Claim], *, zero: bool = False) -> tuple[IntervalBar[Claim], ...]:
     """Draw claims of one metric on a common scale; `zero` includes zero in the scale."""
     at = _make_scale([value for one in claims for value in (*one.values, one.low, one.high)] + [0.0] * zero)
-    return tuple(
-        IntervalBar(
-            one,
-            tuple(map(at, one.values)),
-            at(one.mean),
-            (at(one.low), at(one.high)) if one.low is not None and one.high is not None else None,
-            at(0.0) if zero else None,
-        )
-        for one in claims
-    )
+    return tuple(_draw_bar(one, one.mean, at, at(0.0) if zero else None) for one in claims)
 
 
 def draw_effect(part: EffectDecision) -> IntervalBar[EffectDecision] | None:
     """Draw an effect on its own scale; None before it was measured."""
     if part.mean is None:
         return None
-    limit = part.effect.limit
-    at = _make_scale([*part.values, part.low, part.high, part.mean, 0.0, limit])
-    ends = (at(part.low), at(part.high)) if part.low is not None and part.high is not None else None
-    return IntervalBar(part, tuple(map(at, part.values)), at(part.mean), ends, at(0.0), at(limit))
+    at = _make_scale([*part.values, part.low, part.high, part.mean, 0.0, part.effect.limit])
+    return _draw_bar(part, part.mean, at, at(0.0), at(part.effect.limit))
+
+
+def _draw_bar(
+    one: T, mean: float, at: Callable[[float], float], zero: float | None, limit: float | None = None
+) -> IntervalBar[T]:
+    ends = (at(one.low), at(one.high)) if one.low is not None and one.high is not None else None
+    return IntervalBar(one, tuple(map(at, one.values)), at(mean), ends, zero, limit)
 
 
 def _make_scale(values: Sequence[float | None]) -> Callable[[float], float]:

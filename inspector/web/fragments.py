@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from labwright.inspector.findings import list_effects, list_report_files
 from labwright.inspector.render import format_llm_usage
@@ -21,7 +21,6 @@ from labwright.inspector.web.charts import (
     Chart,
     IntervalBar,
     build_chart,
-    draw_best_so_far,
     draw_effect,
     draw_intervals,
     draw_stage,
@@ -30,21 +29,13 @@ from labwright.inspector.web.page_renderer import NODE_VERBS, PageRenderer, list
 from labwright.inspector.web.paper_pages import find_best_figure
 from labwright.inspector.web.run_cache import CachedRun, RunListEntry
 from labwright.record.claims.differences import ClaimDifference, compute_differences
-from labwright.record.claims.estimates import (
-    Claim,
-    compute_ablation_claims,
-    compute_validation_claims,
-    find_ablation_nodes,
-    find_trusted_replicates,
-    find_winner,
-)
+from labwright.record.claims.estimates import Claim, compute_ablation_claims, compute_validation_claims
 from labwright.record.claims.setting_controls import TuningReport
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.nodes import STAGES, StageName, StageSummary
 from labwright.record.table import format_quantity
 
-T = TypeVar("T")
 LIVE_VIEWS: Final = ("overview", "reports", "chart", "tree", "checks", "cost", "events")
 """Views that follow a run while it runs. The chart is fetched again as a whole."""
 MAX_EFFECTS: Final = 12
@@ -80,7 +71,6 @@ class RunFragments:
         self.run = run
         self._pages = pages
         self._made: dict[str, tuple[Any, Fragment]] = {}
-        self._known: dict[str, tuple[object, Any]] = {}
         self._now: dict[str, tuple[int, dict[str, Fragment]]] = {}
 
     def render(self, view: str) -> tuple[int, dict[str, Fragment]]:
@@ -100,22 +90,19 @@ class RunFragments:
             yield from self._iter_reports()
         elif view == "tree":
             tree = run.build_tree()
-            rows = (row for stage in tree.stages for row in stage.nodes if row.on_best_path)
-            yield self._render(
-                "road", "roads", run.name, tuple(sorted(rows, key=lambda row: row.decision)), tree.winner
-            )
+            path = tuple(row for row in tree.rows if row.on_best_path)
+            yield self._render("road", "roads", run.name, path, tree.winner)
             for stage in tree.stages:
                 yield from self._render_stage(stage)
         elif view == "checks":
-            seedless = tuple(row.id for stage in run.build_tree().stages for row in stage.nodes if row.seedless)
+            seedless = tuple(row.id for row in run.build_tree().rows if row.seedless)
             files = state.paper.current.released.companion_files if state.paper.current else {}
             found = tuple(list_checks(state, seedless))
             yield self._render("checks", "main", run.name, found, tuple(files), shlex.quote(str(run.folder)))
         elif view == "cost":
             status = run.read_status()
-            yield self._render(
-                "cost", "main", status, format_llm_usage(status.llm_usage) if status.llm_usage is not None else []
-            )
+            used = format_llm_usage(status.llm_usage) if status.llm_usage is not None else []
+            yield self._render("cost", "main", status, used)
         elif view == "events":
             yield self._render("happened", "main", tuple(run.latest))
             yield self._render("asked", "main", run.name, tuple(reversed(state.user_commands[-50:])), NODE_VERBS)
@@ -124,7 +111,7 @@ class RunFragments:
         """Yield how the run stands: verdicts, current work, time and money by phase, the best value and figure."""
         run, state = self.run, self.run.state
         status = run.read_status()
-        entry, head = RunListEntry(run, status=status), self._get_headline()
+        entry, head = RunListEntry(run, status=status), build_headline(state)
         yield self._render("summary", "main", run.name, entry, run.trouble)
         yield self._render("steer", "main", run.name, list_actions(run))
         if state.kind == "paper":
@@ -137,9 +124,7 @@ class RunFragments:
         yield self._render("hours", "main", status, state.time_limit)
         yield self._render("money", "main", run.name, status)
         if state.kind == "paper":
-            figure = find_best_figure(run, entry.node)
-            chart = draw_best_so_far(run) if figure is None else None
-            yield self._render("best", "main", run.name, entry, head, figure, chart)
+            yield self._render("best", "main", run.name, entry, head, find_best_figure(run, entry.node))
 
     def _iter_reports(self) -> Iterator[Fragment]:
         """Yield all effects with their intervals; for a study also the differences and the reports of the stages."""
@@ -147,12 +132,12 @@ class RunFragments:
         if state.kind != "paper":
             yield from self._render_findings(run.read_status(), None)
             return
-        head = self._get_headline()
+        head = build_headline(state)
         bars = draw_intervals(head.compared, zero=True) if head else ()
         yield self._render("headline", "main", head, self._draw_effects(head), bars)
         tuning = run.build_tree().tuning
         for stage in run.build_tree().stages:
-            yield self._render(f"report-{stage.stage}", "main", run.name, self._get_report(stage.stage))
+            yield self._render(f"report-{stage.stage}", "main", run.name, build_report(state, stage.stage))
         yield self._render("tuned", "main", run.name, tuning, draw_best_of_k(tuning) if tuning is not None else None)
 
     def _render_findings(self, status: RunStatus, most: int | None) -> Iterator[Fragment]:
@@ -167,46 +152,6 @@ class RunFragments:
 
     def _draw_effects(self, head: Headline | None) -> tuple[tuple[tuple[Any, Any], ...], ...]:
         return tuple(tuple((one, draw_effect(one.part)) for one in those) for those in head.effects) if head else ()
-
-    def _get_headline(self) -> Headline | None:
-        """Return the headline, recomputed when its inputs change."""
-        state = self.run.state
-        best = find_winner(state)
-        of = (
-            state.search.data_plan,
-            best,
-            tuple(find_trusted_replicates(state, best)) if best else (),
-            state.search.current_lock,
-            len(state.search.test_measurements),
-            len(state.search.looks),
-            tuple(state.search.resampled_intervals.values()),
-            len(state.ancestry),
-        )
-        return self._get_known("headline", of, lambda: build_headline(state))
-
-    def _get_report(self, stage: StageName) -> StageReportView:
-        """Return the report of a stage, recomputed when its inputs change, since its intervals and tests take
-        milliseconds."""
-        state = self.run.state
-        known = state.search.stages[stage]
-        of = (
-            known.best,
-            known.end_reason,
-            known.reasons,
-            known.summary,
-            state.search.data_plan,
-            tuple(find_trusted_replicates(state, known.best)) if known.best else (),
-            [find_trusted_replicates(state, node.id) for node in find_ablation_nodes(state)]
-            if stage == "ablation"
-            else (),
-        )
-        return self._get_known(stage, of, lambda: build_report(state, stage))
-
-    def _get_known(self, name: str, of: object, make: Callable[[], T]) -> T:
-        """Return a value that depends on `of`, made again when that differs."""
-        if name not in self._known or self._known[name][0] != of:
-            self._known[name] = of, make()
-        return self._known[name][1]
 
     def _render_stage(self, stage: StageRows) -> Iterator[Fragment]:
         name, tree = stage.stage, draw_stage(stage)
@@ -227,11 +172,8 @@ class RunFragments:
     def _render(self, name: str, parent: str, *values: Any, key: str = "") -> Fragment:
         known = self._made.get(key or name)
         if known is None or known[0] != values:
-            macro = name.partition("-")[0]
-            known = self._made[key or name] = (
-                values,
-                Fragment(name, parent, self._pages.render_macro("pieces", macro, name, *values)),
-            )
+            html = self._pages.render_piece(name.partition("-")[0], name, *values)
+            known = self._made[key or name] = values, Fragment(name, parent, html)
         return known[1]
 
 
@@ -261,9 +203,7 @@ def build_report(state: RunState, stage: StageName) -> StageReportView:
 
 def draw_best_of_k(account: TuningReport) -> Chart | None:
     """Draw the expected best value of each arm after k trials; None before any trial was measured."""
-    curves = {
-        (one.arm, ""): [(float(k), value) for k, value in enumerate(one.curve, 1)] for one in account.arms if one.curve
-    }
+    curves = {one.arm: [(float(k), value) for k, value in enumerate(one.curve, 1)] for one in account.arms if one.curve}
     title = account.metric.title or account.metric.name
     return build_chart(f"Expected best {title} of k trials", "trials (k)", title, curves) if curves else None
 
@@ -286,6 +226,14 @@ def group_by_parent(pieces: Mapping[str, Fragment]) -> dict[str, list[Fragment]]
 # --- checks ---------------------------------------------------------------------------------------------------------
 
 
+PROBE_TEXT: Final = {
+    "labels": "trained on permuted labels",
+    "seed": "run under other seeds",
+    "rows": "run with other rows to predict",
+    "arms": "run with swapped arm names",
+}
+
+
 class CheckView(NamedTuple):
     """One check. `good` is None if there is no verdict; `nodes` are the affected nodes."""
 
@@ -300,17 +248,10 @@ def list_checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[CheckVie
     printed = state.paper.released.round if state.paper.released is not None else None
     draft = next((one for one in reversed(state.paper.drafts) if printed in (None, one.round)), None)
     if draft is not None:
-        which = f"round {draft.round} ({'released' if state.paper.released else 'latest'}): "
-        yield CheckView(
-            "Binding",
-            not draft.violations,
-            which
-            + (
-                f"{len(draft.violations)} unbound passages in the text"
-                if draft.violations
-                else "all numbers, figures and citations are bound to the record"
-            ),
-        )
+        which = f"round {draft.round} ({'released' if state.paper.released else 'latest'})"
+        unbound = f"{len(draft.violations)} unbound passages in the text"
+        bound = "all numbers, figures and citations are bound to the record"
+        yield CheckView("Binding", not draft.violations, f"{which}: {unbound if draft.violations else bound}")
         if draft.left_out:
             yield CheckView("Disclosure", False, "; ".join(draft.left_out))
         if draft.findings:
@@ -322,51 +263,27 @@ def list_checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[CheckVie
     if judged is not None and judged.audit is not None:
         found = judged.audit
         counts = ", ".join(f"{number} {name}" for name, number in found.counts)
-        yield CheckView(
-            "Audit",
-            not found.findings,
-            f"{format_quantity(found.numbers, 'number')} compared with {found.against}"
-            f"{f' ({counts})' if counts else ''}: {'; '.join(found.findings) or 'no findings'}"
-            f"{f'; and {found.more} more' if found.more else ''}",
-        )
+        compared = f"{format_quantity(found.numbers, 'number')} compared with {found.against}"
+        listed = ("; ".join(found.findings) or "no findings") + (f"; and {found.more} more" if found.more else "")
+        yield CheckView("Audit", not found.findings, f"{compared}{f' ({counts})' if counts else ''}: {listed}")
     for one in state.search.probes:
-        what = {
-            "labels": "trained on permuted labels",
-            "seed": "run under other seeds",
-            "rows": "run with other rows to predict",
-            "arms": "run with swapped arm names",
-        }[one.probe]
-        yield CheckView(
-            "Probe", {"moved": True, "still": False}.get(one.outcome), f"{one.node} {what}: {one.why}", (one.node,)
-        )
+        good = {"moved": True, "still": False}.get(one.outcome)
+        yield CheckView("Probe", good, f"{one.node} {PROBE_TEXT[one.probe]}: {one.why}", (one.node,))
     for one in state.search.code_readings:
         doubts = "; ".join(map(str, one.doubts)) or "no doubts supported by code lines"
         dropped = f"; {one.dropped} doubts dropped because their quotes were not found" if one.dropped else ""
-        yield CheckView(
-            "Code review",
-            {"honest": True, "dishonest": False}.get(one.verdict),
-            (
-                f"{one.node} {one.verdict} by {one.reader}"
-                + (f", second reading: {one.second}" if one.second is not None else "")
-                + (f": {doubts}{dropped}" if one.verdict != "not read" else "")
-            ),
-            (one.node,),
-        )
+        text = f"{one.node} {one.verdict} by {one.reader}"
+        text += f", second reading: {one.second}" if one.second is not None else ""
+        text += f": {doubts}{dropped}" if one.verdict != "not read" else ""
+        yield CheckView("Code review", {"honest": True, "dishonest": False}.get(one.verdict), text, (one.node,))
     suspects = tuple(node.id for node in state.nodes.values() if node.suspect)
     if state.nodes:
-        yield CheckView(
-            "Suspect",
-            not suspects,
-            f"{len(suspects)} of {format_quantity(len(state.nodes), 'node')}; their numbers are excluded from the paper"
-            if suspects
-            else "no suspect nodes",
-            suspects[:12],
-        )
+        excluded = f"{len(suspects)} of {format_quantity(len(state.nodes), 'node')}; their numbers are excluded"
+        text = f"{excluded} from the paper" if suspects else "no suspect nodes"
+        yield CheckView("Suspect", not suspects, text, suspects[:12])
     if seedless:
         yield CheckView("Seeds", False, "identical values for every seed", seedless[:12])
-    authors = tuple(node.id for node in state.nodes.values() if node.author)
-    if authors:
+    if authors := tuple(node.id for node in state.nodes.values() if node.author):
         yield CheckView("User code", None, "code written by the user", authors[:12])
-    if state.ignored_command_count:
-        ignored = format_quantity(state.ignored_command_count, "command")
-        yield CheckView("Control", None, f"ignored {ignored} in control/")
+    if ignored := state.ignored_command_count:
+        yield CheckView("Control", None, f"ignored {format_quantity(ignored, 'command')} in control/")

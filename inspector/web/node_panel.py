@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
@@ -136,23 +137,19 @@ def open_call(run: CachedRun, name: str) -> ModelCallTexts | None:
 
 def format_answer(answer: dict[str, Any]) -> str:
     """Format an answer field by field; multi-line strings start on a new line."""
-    parts = [
-        f"{key}:\n{value}"
-        if isinstance(value, str) and "\n" in value
-        else f"{key}: {value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)}"
+    texts = {
+        key: value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)
         for key, value in answer.items()
-    ]
-    return cut_text("\n".join(parts))
+    }
+    between = {key: "\n" if isinstance(answer[key], str) and "\n" in text else " " for key, text in texts.items()}
+    return cut_text("\n".join(f"{key}:{between[key]}{text}" for key, text in texts.items()))
 
 
 def cut_text(text: str) -> str:
     """Truncate a string for display."""
     text = to_printable(text)
-    return (
-        text
-        if len(text) <= MAX_TEXT_CHARACTERS
-        else f"{text[:MAX_TEXT_CHARACTERS]}\n... {len(text) - MAX_TEXT_CHARACTERS} more characters"
-    )
+    more = len(text) - MAX_TEXT_CHARACTERS
+    return f"{text[:MAX_TEXT_CHARACTERS]}\n... {more} more characters" if more > 0 else text
 
 
 MAX_CURVES_BYTES: Final = 8 * 2**20
@@ -229,11 +226,8 @@ def build_panel(run: CachedRun, name: str) -> NodePanel | None:
     node = run.state.nodes.get(name)
     if node is None:
         return None
-    cells, plan, tests = (
-        compute_node_cells(run.state, name),
-        run.state.search.data_plan,
-        run.state.search.test_measurements,
-    )
+    cells, search = compute_node_cells(run.state, name), run.state.search
+    plan, tests = search.data_plan, search.test_measurements
     before = run.state.nodes.get(node.parent or "")
     return NodePanel(
         node=node,
@@ -272,17 +266,12 @@ def read_sources(run: CachedRun, node: Node, other: str | None) -> Iterator[Sour
         if is_repository_study and name.startswith("arms/") and name.endswith(".json"):
             continue
         before = read_text(run.folder, f"nodes/{other}/source/{name}") if other else None
-        lines = difflib.unified_diff((before or "").splitlines(), text.splitlines(), lineterm="", n=3)
-        yield SourceFile(
-            name,
-            text,
-            None
-            if before is None
-            else tuple(
-                (_DIFF_LINE_KINDS.get(line[:1], "same"), line) for number, line in enumerate(lines) if number > 1
-            ),
-            tuple(map(_classify_patch_line, text.splitlines())) if name.endswith(".diff") else (),
-        )
+        diff = None
+        if before is not None:
+            lines = difflib.unified_diff(before.splitlines(), text.splitlines(), lineterm="", n=3)
+            diff = tuple((_DIFF_LINE_KINDS.get(line[:1], "same"), line) for line in islice(lines, 2, None))
+        patch = tuple(map(_classify_patch_line, text.splitlines())) if name.endswith(".diff") else ()
+        yield SourceFile(name, text, diff, patch)
 
 
 def _classify_patch_line(line: str) -> tuple[str, str]:
@@ -306,59 +295,44 @@ def build_grids(
 
     Metrics that are not in the plan are not marked or compared.
     """
-    tables: dict[str, dict[str, dict[str, Measurement]]] = {}
+    tables = defaultdict[str, dict[str, dict[str, Measurement]]](dict)
     for value in values:
-        table = tables.setdefault(f"{value.dataset}, {value.split}", {})
-        table.setdefault(value.condition, {})[value.name] = value
-    shown = _make_comparer(values, before, plan) if plan is not None else MeasurementView
-    found: list[MeasurementGrid] = []
+        tables[f"{value.dataset}, {value.split}"].setdefault(value.condition, {})[value.name] = value
+    shown, found = _make_comparer(values, before, plan), list[MeasurementGrid]()
+    primary = plan.primary_metric.name if plan is not None else ""
     for title, rows in tables.items():
-        names = sorted(
-            dict.fromkeys(name for row in rows.values() for name in row),
-            key=lambda name: plan is None or name != plan.primary_metric.name,
-        )
-        found.append(
-            MeasurementGrid(
-                title,
-                tuple(names),
-                tuple(
-                    (condition, tuple(shown(row[name]) if name in row else None for name in names))
-                    for condition, row in rows.items()
-                ),
-            )
-        )
+        known = dict.fromkeys(name for row in rows.values() for name in row)
+        names = sorted(known, key=lambda name: name != primary)
+        cells = (tuple(shown(row[name]) if name in row else None for name in names) for row in rows.values())
+        found.append(MeasurementGrid(title, tuple(names), tuple(zip(rows, cells, strict=True))))
     return tuple(found)
 
 
 def _make_comparer(
-    values: Sequence[Measurement], before: Sequence[Measurement], plan: DataPlan
+    values: Sequence[Measurement], before: Sequence[Measurement], plan: DataPlan | None
 ) -> Callable[[Measurement], MeasurementView]:
-    higher = {metric.name: metric.higher_is_better for metric in plan.metrics}
-    baselines = {arm.name for arm in plan.arms if arm.role == "baseline"}
-    earlier = {_measurement_key(one): one.value for one in before}
-    columns: dict[tuple[str, str, str, str], list[float]] = {}
-    base: dict[tuple[str, str, str, str], float] = {}
+    higher = {metric.name: metric.higher_is_better for metric in plan.metrics} if plan is not None else {}
+    baselines = {arm.name for arm in plan.arms if arm.role == "baseline"} if plan is not None else set[str]()
+    earlier = {(one.dataset, one.split, one.condition, one.name): one.value for one in before}
+    columns = defaultdict[tuple[str, ...], list[Measurement]](list)
     for one in values:
-        columns.setdefault((one.dataset, one.split, one.name, one.level), []).append(one.value)
-        if one.arm in baselines:
-            base.setdefault((one.dataset, one.split, one.name, one.level), one.value)
+        columns[one.dataset, one.split, one.name, one.level].append(one)
 
     def shown(one: Measurement) -> MeasurementView:
-        column = columns[one.dataset, one.split, one.name, one.level]
         if one.name not in higher:
             return MeasurementView(one)
-        best = len({*column}) > 1 and one.value == (max if higher[one.name] else min)(column)
-        less = base.get((one.dataset, one.split, one.name, one.level)) if one.arm not in baselines else None
-        parent = earlier.get(_measurement_key(one))
+        column = columns[one.dataset, one.split, one.name, one.level]
+        found = [other.value for other in column]
+        parent = earlier.get((one.dataset, one.split, one.condition, one.name))
+        base = next((other.value for other in column if other.arm in baselines), None)
         return MeasurementView(
-            one, best, None if parent is None else one.value - parent, None if less is None else one.value - less
+            one,
+            best=len({*found}) > 1 and one.value == (max if higher[one.name] else min)(found),
+            less_parent=None if parent is None else one.value - parent,
+            less_baseline=None if base is None or one.arm in baselines else one.value - base,
         )
 
     return shown
-
-
-def _measurement_key(one: Measurement) -> tuple[str, str, str, str]:
-    return one.dataset, one.split, one.condition, one.name
 
 
 def _read_attempts(run: CachedRun, node: Node) -> Iterator[AttemptView]:
@@ -366,4 +340,4 @@ def _read_attempts(run: CachedRun, node: Node) -> Iterator[AttemptView]:
         place = f"nodes/{node.id}/attempt{attempt.number}"
         output = read_text(run.folder, f"{place}/stdout.txt", end=True)
         log = read_curve_lines(run.folder, run.state, node, attempt, MAX_CURVES_BYTES)
-        yield AttemptView(attempt, attempt.stdout_tail if output is None else output, build_charts({"": log}))
+        yield AttemptView(attempt, attempt.stdout_tail if output is None else output, build_charts(log))

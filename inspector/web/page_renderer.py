@@ -21,6 +21,7 @@ from labwright.inspector.safe_text import (
     format_count,
     format_dollars,
     format_duration,
+    format_size,
     shorten,
     to_plain,
     to_printable,
@@ -60,10 +61,6 @@ def _format_fixed(value: float | None, digits: int, sign: bool = False) -> str:
         return "–"
     text = f"{value:+.{digits}f}" if sign else f"{value:.{digits}f}"
     return text if float(text) else text.lstrip("+-")
-
-
-def _format_size(number: int) -> str:
-    return f"{number} B" if number < 1000 else f"{number / 1e3:.0f} kB" if number < 1e6 else f"{number / 1e6:.1f} MB"
 
 
 def _format_time(at: str | float | None) -> str:
@@ -115,7 +112,7 @@ class PageRenderer:
             short=shorten,
             duration=format_duration,
             tokens=format_count,
-            size=_format_size,
+            size=format_size,
             when=_format_time,
             origin=format_branch_point,
             number=_format_number,
@@ -161,9 +158,9 @@ class PageRenderer:
     def render_page(self, name: str, **values: Any) -> str:
         return self._environment.get_template(f"{name}.html.jinja").render(**values)
 
-    def render_macro(self, name: str, piece: str, *values: Any) -> str:
-        """Render a macro of a template."""
-        return str(getattr(self._environment.get_template(f"{name}.html.jinja").module, piece)(*values)).strip()
+    def render_piece(self, piece: str, *values: Any) -> str:
+        """Render a macro of the pieces of live views."""
+        return str(getattr(self._environment.get_template("pieces.html.jinja").module, piece)(*values)).strip()
 
 
 # Actions from the page: the commands that are currently possible, and parsing of their forms.
@@ -198,14 +195,8 @@ def list_actions(run: CachedRun, node: str = "") -> AvailableActions:
     notes = ("note",) if run.state.kind == "paper" else ()
     pause = "approve" if run.state.open_gate is not None else "resume" if run.state.is_paused else "pause"
     verbs = NODE_VERBS if node else (pause, *notes, "stop")
-    whys = {
-        verb: find_refusal(
-            run.state,
-            CommandReceived(verb=verb, target=node, text=REASON_PLACEHOLDER),
-            is_running=run.process is not None,
-        )
-        for verb in verbs
-    }
+    commands = [CommandReceived(verb=verb, target=node, text=REASON_PLACEHOLDER) for verb in verbs]
+    whys = {one.verb: find_refusal(run.state, one, is_running=run.process is not None) for one in commands}
     able = tuple(verb for verb, why in whys.items() if why is None)
     return AvailableActions(able, "" if able else next(filter(None, whys.values())))
 
@@ -238,16 +229,11 @@ def parse_fields(body: bytes) -> dict[str, str]:
 def send_request(run: CachedRun, command: CommandReceived) -> FormResult:
     """Send a command, or return the reason why it is refused."""
     if not command.text:
-        return FormResult(
-            False,
-            "give a reason; it is kept in the record"
-            if command.verb != "note"
-            else "the note is empty: enter the text for the next prompts",
-        )
+        empty = "the note is empty: enter the text for the next prompts"
+        return FormResult(False, empty if command.verb == "note" else "give a reason; it is kept in the record")
     if len(command.text) > MAX_COMMAND_TEXT_LENGTH:
-        return FormResult(
-            False, f"at most {MAX_COMMAND_TEXT_LENGTH} characters are allowed, but this has {len(command.text)}"
-        )
+        most = f"at most {MAX_COMMAND_TEXT_LENGTH} characters are allowed"
+        return FormResult(False, f"{most}, but this has {len(command.text)}")
     run.refresh()
     with run.lock:
         why = find_refusal(run.state, command, is_running=run.process is not None)

@@ -157,18 +157,8 @@ def find_links(
             found += _link_boxes("number", bare, [word._replace(text=bare)])
     for name, caption in figures.items():  # link the words `Figure 3` before the caption
         begin = tokenize(caption)[:8]
-        at = next(
-            (
-                at
-                for at in range(len(tokens) - 2)
-                if begin
-                and tokens[at] == "figure"
-                and tokens[at + 1].isdigit()
-                and tokens[at + 2 : at + 2 + len(begin)] == begin
-            ),
-            None,
-        )
-        if at is not None:
+        heads = (at for at in places.get("figure", ()) if tokens[at + 2 : at + 2 + len(begin)] == begin)
+        if begin and (at := next((at for at in heads if tokens[at + 1].isdigit()), None)) is not None:
             found += _link_boxes("figure", name, [word for _, word in spelled[at : at + 2]])
     return tuple(sorted(found, key=lambda mark: (mark.page, mark.top, mark.left)))
 
@@ -190,10 +180,8 @@ def _locate_values(
         source += own
     for key, span in values:
         own = source[span.start : span.stop]
-        before, after = (
-            source[max(0, span.start - CONTEXT_TOKENS) : span.start],
-            source[span.stop : span.stop + CONTEXT_TOKENS],
-        )
+        before = source[max(0, span.start - CONTEXT_TOKENS) : span.start]
+        after = source[span.stop : span.stop + CONTEXT_TOKENS]
         fits = {
             at: (
                 _match_share(before[::-1], tokens[max(0, at - CONTEXT_TOKENS) : at][::-1]),
@@ -226,10 +214,9 @@ def _link_boxes(kind: LinkKind, target: str, words: Sequence[PdfWord]) -> Iterat
     """Yield one box per line that a value occupies."""
     lines: list[list[PdfWord]] = []
     for word in words:
-        if lines and lines[-1][-1].page == word.page and abs(lines[-1][-1].bottom - word.bottom) < 4:
-            lines[-1].append(word)
-        else:
-            lines.append([word])
+        if not lines or lines[-1][-1].page != word.page or abs(lines[-1][-1].bottom - word.bottom) >= 4:
+            lines.append([])
+        lines[-1].append(word)
     text = " ".join(word.text for word in words)
     for line in lines:
         left, top = min(word.left for word in line), min(word.top for word in line)
@@ -284,20 +271,17 @@ class PaperHandlers:
         first = (max(1, min(page, len(sheets))) - 1) // SHEETS_PER_PAGE * SHEETS_PER_PAGE
         parts = [(n + 1, min(n + SHEETS_PER_PAGE, len(sheets))) for n in range(0, len(sheets), SHEETS_PER_PAGE)]
         with run.lock:
-            current = run.state.paper.current
-            released = (
-                current.released
-                if current is not None and version == current.version
-                else (run.state.paper.released if version == run.state.paper.version else None)
-            )
-            newest = run.state.paper.version
+            paper = run.state.paper
+            released = {paper.version: paper.released}
+            if paper.current is not None:
+                released[paper.current.version] = paper.current.released
         return self._pages.render_view(
             "paper",
             run,
-            paper=run.state.paper.current,
+            paper=paper.current,
             version=version,
-            newest=newest,
-            released=released,
+            newest=paper.version,
+            released=released.get(version),
             pdf=_pdf_path(version),
             why=why,
             sheets=sheets[first : first + SHEETS_PER_PAGE],
@@ -318,10 +302,8 @@ class PaperHandlers:
         """Show a figure of the paper and the nodes that it uses."""
         run, _ = self._find_version(name, v)
         with run.lock:
-            drawn = require_found(
-                next((one for one in list_figures(run.state) if one.name == figure), None),
-                "figure not found in this paper",
-            )
+            drawn = next((one for one in list_figures(run.state) if one.name == figure), None)
+        drawn = require_found(drawn, "figure not found in this paper")
         return self._pages.render_view("figure", run, part=part, heading=f"Figure {figure}", drawn=drawn)
 
     def trace(self, name: str, number: str = "", key: str = "", v: int = 0, part: bool = False) -> Response:
@@ -371,15 +353,8 @@ def list_figures(state: RunState) -> Iterator[PaperFigure]:
     )
     reviews = {one.name.partition(".")[0]: one for one in made.reviews}
     for name, caption in made.descriptions.items():
-        script = f"source/{name}.py"
-        yield PaperFigure(
-            name,
-            caption,
-            f"paper/figures/{name}.png" if f"{name}.png" in made.figures else "",
-            f"paper/figures/{script}",
-            reviews.get(name),
-            nodes,
-        )
+        picture = f"paper/figures/{name}.png" if f"{name}.png" in made.figures else ""
+        yield PaperFigure(name, caption, picture, f"paper/figures/source/{name}.py", reviews.get(name), nodes)
 
 
 class BestFigure(NamedTuple):

@@ -17,8 +17,7 @@ from typing import TypeVar
 from labwright.inspector.live_view import PROCESS_CHECK_SECONDS, RunFollower
 from labwright.inspector.status import EventLine, RunStatus, build_event_line, build_status
 from labwright.inspector.summary import Headline, build_headline
-from labwright.inspector.tree import CellsByNode, RunTree, build_tree
-from labwright.record.cell_status import compute_all_cells
+from labwright.inspector.tree import RunTree, build_tree
 from labwright.record.event_log import LogStamp, is_run, read_log_stamp
 from labwright.record.line_store import RecordError
 from labwright.record.reducers.run_state import RunState
@@ -46,7 +45,6 @@ class CachedRun:
         self.lock = threading.RLock()
         """Lock that is held while the state is updated, and by readers of more than one value."""
         self._tree: tuple[int, RunTree] | None = None
-        self._cells: tuple[int, CellsByNode] | None = None
 
     @property
     def state(self) -> RunState:
@@ -78,21 +76,13 @@ class CachedRun:
             self.process,
             now=time.time(),
             folder=self.folder,
-            cells=self.read_cells(),
         )
-
-    def read_cells(self) -> CellsByNode:
-        """Return all cells, computed once per version."""
-        known = self._cells
-        if known is None or known[0] != self.version:
-            known = self._cells = self.version, compute_all_cells(self.state)
-        return known[1]
 
     def build_tree(self) -> RunTree:
         """Return the tree, built once per version."""
         known = self._tree
         if known is None or known[0] != self.version:
-            known = self._tree = self.version, build_tree(self.state, self.read_cells())
+            known = self._tree = self.version, build_tree(self.state)
         return known[1]
 
     def _read_new(self) -> bool:
@@ -118,21 +108,13 @@ class RunListEntry:
         self.name, self.trouble, self.status = run.name, run.trouble, status or run.read_status()
         tree = run.build_tree()
         self.metric = tree.metric
-        rows = [row for stage in tree.stages for row in stage.nodes]
-        values = {row.id: row.metric for row in rows}
-        found = {
-            row.id: row.metric
-            for row in rows
-            if row.metric is not None and row.status == "good" and row.kind != "replicate"
-        }
+        values = {row.id: row.metric for row in tree.rows}
+        good = {row.id for row in tree.rows if row.status == "good" and row.kind != "replicate"}
+        found = {node: value for node, value in values.items() if value is not None and node in good}
         choose = max if tree.metric is not None and tree.metric.higher_is_better else min
-        self.node = (
-            tree.winner
-            or next((stage.best for stage in reversed(tree.stages) if stage.best), None)
-            or choose(found, key=lambda node: found[node], default=None)
-        )
+        self.node = tree.best or choose(found, key=lambda node: found[node], default=None)
         """The best node so far."""
-        self.best = None if self.node is None else values.get(self.node)
+        self.best = values.get(self.node or "")
         self.nodes = len(values)
         self.headline = headline
 
@@ -147,32 +129,25 @@ class RunCollection:
         self._lines: dict[str, tuple[LogStamp | None, float, RunListEntry]] = {}
         self._lock = threading.Lock()
 
-    def list_names(self) -> list[str]:
-        """Names of runs, newest first."""
-        return [*self._find_folders()]
-
-    def _find_folders(self) -> dict[str, Path]:
-        """Folders of runs by displayable name, newest first; file names need not be UTF-8."""
+    def find_folders(self) -> dict[str, Path]:
+        """Return the folders of runs by displayable name, newest first; file names need not be UTF-8."""
         try:
-            found = (
-                [self.place]
-                if self.single
-                else [one for one in self.place.iterdir() if not one.name.startswith(".") and is_run(one)]
-            )
+            found = [self.place] if self.single else [one for one in self.place.iterdir() if is_run(one)]
             return {
                 os.fsencode(one.name).decode(errors="backslashreplace"): one
-                for one in sorted(found, key=_changed_at, reverse=True)
+                for one in sorted(found, key=lambda run: (read_log_stamp(run) or (0, 0, 0))[2], reverse=True)
+                if self.single or not one.name.startswith(".")
             }
         except OSError:
             return {}
 
     def _find_folder(self, name: str) -> Path:
-        return self.place if self.single else self._find_folders().get(name, self.place / name)
+        return self.place if self.single else self.find_folders().get(name, self.place / name)
 
     def find_run(self, name: str) -> CachedRun | None:
         """Return a run by name in its current state; None if it does not exist."""
         with self._lock:
-            if name not in self._open and name not in self.list_names():
+            if name not in self._open and name not in self.find_folders():
                 return None
             folder = self._find_folder(name)
             known = get_or_make(self._open, name, lambda: CachedRun(folder, name), max_entries=MAX_RUNS_CACHED)
@@ -197,10 +172,6 @@ class RunCollection:
             line = RunListEntry(run, build_headline(run.state))
         self._lines[name] = now, time.monotonic(), line
         return line
-
-
-def _changed_at(run: Path) -> float:
-    return stamp[2] if (stamp := read_log_stamp(run)) is not None else 0
 
 
 def get_or_make(known: dict[K, T], key: K, make: Callable[[], T], *, max_entries: int) -> T:

@@ -5,17 +5,16 @@ The grid has one row per node and one column per condition and dataset, with the
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Final, NamedTuple
 
 from labwright.inspector.safe_text import to_plain
 from labwright.inspector.tree import NodeRow
 from labwright.inspector.web.run_cache import CachedRun
-from labwright.record.cell_status import CellStatus, CellStatusKind
+from labwright.record.cell_status import CellStatus, CellStatusKind, compute_all_cells
 from labwright.record.schema import FrozenModel
-from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
 from labwright.record.schema.nodes import KIND_NAMES, STAGES
 from labwright.record.table import Table
 
@@ -58,23 +57,23 @@ class CellGrid(NamedTuple):
 
 def build_grid(run: CachedRun, first: int) -> CellGrid:
     """Build the grid of a run in its current state."""
-    cells, plan = run.read_cells(), run.state.search.data_plan
+    cells, plan = compute_all_cells(run.state), run.state.search.data_plan
     names = [*cells][::-1]
     first = max(0, min(first, len(names) - 1)) // NODES_PER_PAGE * NODES_PER_PAGE
     shown = {name: _group_by_place(cells[name]) for name in names[first : first + NODES_PER_PAGE]}
-    columns = tuple(sorted({place for row in shown.values() for place in row}, key=_make_place_key(plan)))
+    places = {place for row in shown.values() for place in row}
+    planned = [(use.name, one) for use in plan.datasets for one in plan.conditions] if plan is not None else []
+    ranks = {place: rank for rank, place in enumerate(planned)}
+    columns = tuple(sorted(places, key=lambda place: (ranks.get(place, len(ranks)), place)))
     counts = Counter(one.outcome for those in cells.values() for one in those)
     primary = plan.primary_metric.name if plan is not None else ""
+    rows = (
+        (name, run.state.nodes[name].kind, tuple(_summarize_cells(row.get(one, ()), primary) for one in columns))
+        for name, row in shown.items()
+    )
     return CellGrid(
         columns,
-        tuple(
-            (
-                name,
-                run.state.nodes[name].kind,
-                tuple(_summarize_cells(row[one], primary) if one in row else None for one in columns),
-            )
-            for name, row in shown.items()
-        ),
+        tuple(rows),
         first,
         len(names),
         tuple((one, counts[one]) for one in OUTCOME_SIGNS if counts[one]),
@@ -82,41 +81,23 @@ def build_grid(run: CachedRun, first: int) -> CellGrid:
     )
 
 
-def _make_place_key(plan: DataPlan | None) -> Callable[[tuple[str, str]], tuple[object, ...]]:
-    """Return a sort key that orders datasets, arms and levels as in the plan, others last."""
-    ranks = [
-        {one.name: rank for rank, one in enumerate(those)}
-        for those in ((plan.datasets, plan.arms, plan.all_levels) if plan is not None else ((), (), ()))
-    ]
-    return lambda place: (
-        *(
-            rank.get(part, len(rank))
-            for rank, part in zip(ranks, (place[0], parse_arm(place[1]), parse_level(place[1])), strict=True)
-        ),
-        place,
-    )
-
-
 def _group_by_place(cells: tuple[CellStatus, ...]) -> dict[tuple[str, str], list[CellStatus]]:
-    found: dict[tuple[str, str], list[CellStatus]] = {}
+    found = defaultdict[tuple[str, str], list[CellStatus]](list)
     for one in cells:
-        found.setdefault((one.cell.dataset, one.cell.condition), []).append(one)
+        found[one.cell.dataset, one.cell.condition].append(one)
     return found
 
 
-def _summarize_cells(cells: list[CellStatus], primary: str) -> GridPlace:
+def _summarize_cells(cells: Sequence[CellStatus], primary: str) -> GridPlace | None:
+    if not cells:
+        return None
     values = [value for one in cells if (value := one.find_value(primary)) is not None]
     counts = Counter(one.outcome for one in cells)
     whys = "; ".join(dict.fromkeys(one.why for one in cells if one.why))
     done = counts["measured"] + counts["taken over"]
     words = ", ".join(f"{counts[one]} {one}" for one in OUTCOME_SIGNS if counts[one]) + (f": {whys}" if whys else "")
-    return GridPlace(
-        next(one for one in OUTCOMES_WORST_FIRST if counts[one]),
-        done,
-        len(cells),
-        fmean(values) if values else None,
-        words,
-    )
+    outcome: CellStatusKind = next(one for one in OUTCOMES_WORST_FIRST if counts[one])
+    return GridPlace(outcome, done, len(cells), fmean(values) if values else None, words)
 
 
 # --- table of nodes ---------------------------------------------------------------------------------------------------
@@ -158,8 +139,7 @@ class NodeTable(NamedTuple):
 def build_table(run: CachedRun, query: TableQuery) -> NodeTable:
     """Build the table of a run in its current state. An unknown column to sort by is replaced by the node."""
     tree = run.build_tree()
-    every = [row for stage in tree.stages for row in stage.nodes]
-    words = query.q.lower().split()
+    every, words = [row for stage in tree.stages for row in stage.nodes], query.q.lower().split()
     found = [
         row
         for row in every
