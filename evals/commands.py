@@ -29,15 +29,12 @@ class MissingAblations(
     quote; --plan compares your own list with the paper (docs/benchmarks.md)."""
 
     paper: Path = Argument(metavar="PAPER|RUN", help="Paper (PDF, LaTeX, Markdown or text), or a run.")
-    view: str = Option(
-        "reviewer", "--as", metavar="reviewer|author", help="reviewer sees the whole paper, author only the method."
+    view: Literal["reviewer", "author"] = Option(
+        "reviewer", "--as", help="reviewer sees the whole paper, author only the method."
     )
     k: int = Option(5, "--k", min=1, max=30, help="Maximum number of ablations to propose.")
     until: str = Option("", metavar="SECTION", help="With --as author: last section that is shown.")
     plan: Path | None = Option(None, help="Your own list of ablations, as JSON lines (the format of --out).")
-    gold: Path | None = Option(None, help="With --plan: score it against these ablations (same format).")
-    reviews: list[Path] | None = Option(None, help="With --plan: score it against a review; may be repeated.")
-    judges: str = Option("", metavar="MODEL,...", help="Judges for --gold and --reviews; default: the model.")
     out: Path | None = Option(None, help="Also write the missing ablations to this file, as JSON lines.")
     config: ConfigOption = None
     json: JsonOption = False
