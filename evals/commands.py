@@ -187,5 +187,4 @@ class JudgeAgreement(CliCommand, to=app, work="evals.agreement.command:run_judge
     )
     scale: str = Option("1-10", metavar="LOWEST-HIGHEST", help="Range of the scores.")
     dimensions: str = Option("", help="Dimensions to compare, such as clarity,overall; default: all in the human file.")
-    plot: Path | None = Option(None, help="Also draw a plot (.png, .pdf or .svg).")
     json: JsonOption = False

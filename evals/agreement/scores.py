@@ -14,9 +14,8 @@ The rules for pairs, with a warning for every affected paper:
 - Judge-human: the judge against every review of a paper in both files, including the papers above. A second review
   by the same reviewer counts; identical rows count once.
 
-AgreementError
-  TableError       a file of scores cannot be used
-  NoPairsError     the two files share no paper, or no paper has two reviews
+Errors: `TableError`: a file of scores cannot be used; `NoPairsError`: the two files share no paper, or no paper has two
+reviews.
 """
 
 from __future__ import annotations
@@ -34,15 +33,11 @@ REVIEWER_COLUMN, SYSTEM_COLUMN, TASK_COLUMN = "reviewer_id", "model_name", "work
 MAX_BYTES = 20_000_000
 
 
-class AgreementError(UsageError):
-    """Agreement cannot be measured. The one-line message gives the reason and the fix."""
-
-
-class TableError(AgreementError):
+class TableError(UsageError):
     """A file of scores cannot be used."""
 
 
-class NoPairsError(AgreementError):
+class NoPairsError(UsageError):
     """There is nothing to compare."""
 
 
