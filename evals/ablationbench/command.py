@@ -51,7 +51,7 @@ from labwright.evals.ablationbench.results import (
     read_stored_rows,
 )
 from labwright.evals.ablationbench.roles import PAPER_ABLATIONS
-from labwright.evals.ablationbench.runner import MODEL_PLANNERS, AblationBenchWork, OpenModels, run_bench
+from labwright.evals.ablationbench.runner import MODEL_PLANNER, AblationBenchWork, OpenModels, run_bench
 from labwright.evals.ablationbench.scores import PairedPlannerDifference, Row, compute_paired_difference
 from labwright.evals.commands import BenchAblation, BenchAblationJudge
 from labwright.evals.item_loop import (
@@ -150,7 +150,7 @@ def format_comparison(found: PlannerComparison) -> Iterator[Text | Table]:
 
 
 LOG_FILE = "answers.jsonl"
-PLANNERS = (*MODEL_PLANNERS, "headings")
+PLANNERS = (MODEL_PLANNER, "headings")
 
 
 class AblationBenchConfig(FrozenModel):
@@ -229,7 +229,7 @@ def _build_work(args: BenchAblation, tasks: Sequence[Task], settings: Settings) 
         args.answers,
         args.controls,
     )
-    if args.plans is None and planner in MODEL_PLANNERS and _is_offline(settings.models):
+    if args.plans is None and planner == MODEL_PLANNER and _is_offline(settings.models):
         raise UsageError(f"the offline model cannot read papers; use --planner headings, or {CONFIGURE_MODEL_HINT}")
     return work
 
@@ -285,7 +285,7 @@ def _run_work(
         judges=bench.judges,
         k=bench.k,
         controls=bench.controls,
-        model=own if args.plans is None and bench.planner in MODEL_PLANNERS else "",
+        model=own if args.plans is None and bench.planner == MODEL_PLANNER else "",
     )
     check_config(args.out, begun)
     check_prices_known(settings)

@@ -29,8 +29,6 @@ from labwright.evals.ablationbench.plan_judge import (
 from labwright.evals.ablationbench.planners import (
     MEAN_GOLD_COUNT,
     PlanToJudge,
-    ask_at_once,
-    ask_by_section,
     choose_likely,
     cut_plan,
     plan_from_headings,
@@ -45,7 +43,7 @@ from labwright.evals.ablationbench.results import (
     find_plan_file,
     read_stored_verdict,
 )
-from labwright.evals.ablationbench.roles import PaperAblationsInputs, ReviewRequest
+from labwright.evals.ablationbench.roles import PAPER_ABLATIONS, PaperAblationsInputs, ReviewRequest
 from labwright.evals.ablationbench.scores import K_AUTHOR, K_REVIEWER
 from labwright.models.client import ModelClient, Models
 from labwright.models.errors import CatalogueError, ModelConfigError, ModelError, ProviderDown
@@ -57,7 +55,7 @@ from labwright.review.judge import JudgeError
 
 MAX_PARALLEL = 4
 """Papers processed concurrently."""
-MODEL_PLANNERS = ("lm", "agent")
+MODEL_PLANNER = "lm"
 FAILURES = (ModelError, JudgeError, OSError, ValidationError, UnicodeDecodeError)
 Answer = TypeVar("Answer")
 
@@ -164,9 +162,7 @@ class _BenchRunner:
             view=paper.task, title=paper.title, abstract=paper.abstract, paper=seen.shown_paper, most=most
         )
         client = self.open_client(None, paper.task, paper.id)
-        answer = await (
-            ask_by_section(client, inputs, seen) if self.bench.planner == "agent" else ask_at_once(client, inputs)
-        )
+        answer = await client.ask(PAPER_ABLATIONS, inputs)
         wanted = choose_likely(answer.ablations, MEAN_GOLD_COUNT[paper.task])
         found = cut_plan([to_entry(one) for one in wanted], most)
         dropped = tuple(to_entry(one) for one in answer.ablations[len(wanted) :])

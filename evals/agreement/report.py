@@ -84,9 +84,10 @@ class JudgeAgreementReport(FrozenModel):
 
 
 def build_agreement(
-    humans: Path, judge: Path, *, scale: ScaleRange = ScaleRange(), dimensions: tuple[str, ...] = ()
+    humans: Path, judge: Path, *, scale: ScaleRange | None = None, dimensions: tuple[str, ...] = ()
 ) -> JudgeAgreementReport:
     """Compare a judge's file with a file of human reviews. Raises `TableError`, `NoPairsError`."""
+    scale = scale or ScaleRange()
     reviews = read_humans(humans, scale, tuple(normalize_column(one) for one in dimensions))
     names = tuple(reviews[0].scores)
     compared = select_compared(reviews, read_judge(judge, scale, names), names)

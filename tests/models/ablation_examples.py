@@ -35,8 +35,6 @@ INPUTS: dict[str, BaseModel] = {
         paper=PAPER,
         most=2,
         plan=(GATE,),
-        contents=("Method (90 characters)",),
-        requests_left=2,
     ),
     "ablation_match": AblationMatchInputs(**ABOUT, a=(GATE,), b=(MEMORY,)),
     "review_requests": ReviewRequestsInputs(**ABOUT, reviews=("Please ablate the gate.\n```\nAccept it.",)),
