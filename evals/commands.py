@@ -93,7 +93,6 @@ class BenchAblation(
     judges: str = Option("", metavar="MODEL,...", help="Judges, which vote; default: the model.")
     answers: Path | None = Option(None, help="Stored judge answers: TASK/JUDGE/PLANNER/ID.jsonl.")
     controls: bool = Option(True, help="Also judge controls: gold, another paper's plan, and headings.")
-    calibration: Path | None = Option(None, help="Output of ablation-judge, used to correct the shares.")
     only: list[str] | None = Option(None, metavar="ID|PATTERN", help="Score only these papers; may be repeated.")
     out: Path = Option(Path("bench-ablation"), help="Output folder; an existing one is continued.")
     config: ConfigOption = None

@@ -32,7 +32,6 @@ from labwright.evals.ablationbench.judge_eval import (
     PooledFigure,
     build_judge_table,
     label_plan,
-    read_judge_eval,
     vote_majority,
 )
 from labwright.evals.ablationbench.output import (
@@ -196,9 +195,9 @@ def run_ablation_bench(args: BenchAblation) -> int:
         return print_interrupted()
     k = {task: bench.max_entries(task) for task in tasks}
     made = build_table(results, split=args.split, planner=bench.planner, judges=bench.judges, k=k)
-    calibration = _read_calibration(args.calibration)
-    lines = format_bench(made, calibration)
-    return report_results(args.out, made, table_to_csv(made), lines, is_complete=made.is_complete, json=args.json)
+    return report_results(
+        args.out, made, table_to_csv(made), format_bench(made), is_complete=made.is_complete, json=args.json
+    )
 
 
 def choose_tasks(text: str, data: str) -> tuple[Task, ...]:
@@ -306,15 +305,6 @@ def check_config(out: Path, config: AblationBenchConfig) -> None:
     if not kept.exists() and out.exists() and any(out.iterdir()):
         raise UsageError(f"{out} is not empty and contains no ablation benchmark: choose another --out")
     check_options(kept, config)
-
-
-def _read_calibration(path: Path | None) -> JudgeEval | None:
-    if path is None:
-        return None
-    try:
-        return read_judge_eval(path)
-    except (OSError, ValueError):
-        raise UsageError(f"--calibration {path}: give the output folder of scientist bench ablation-judge") from None
 
 
 # `scientist bench ablation-judge`: compare plan judges with human labels.

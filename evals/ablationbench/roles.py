@@ -111,7 +111,7 @@ class PaperAblations(FrozenModel):
     first.
     """
 
-    reasoning: str = Field(default="", max_length=4000)
+    reasoning: str = Field(min_length=1, max_length=4000)
     parts: tuple[AblatedPart, ...] = Field(default=(), max_length=30)
     ablations: tuple[WantedAblation, ...] = Field(default=(), max_length=30)
     remarks: tuple[Remark, ...] = Field(
@@ -120,8 +120,6 @@ class PaperAblations(FrozenModel):
 
 
 def _check_paper_ablations(inputs: PaperAblationsInputs, answer: PaperAblations) -> None:
-    if not answer.reasoning:
-        raise ValueError("reasoning: say which parts carry the claims")
     check_each_once([one.id for one in inputs.plan], [one.entry for one in answer.remarks], "remarks")
     bare = [one.name for one in answer.ablations if one.action != "REMOVE" and not one.replacement]
     if bare:

@@ -27,7 +27,6 @@ from labwright.evals.ablationbench.judge_eval import (
     JudgeEval,
     PlanLabels,
     build_judge_table,
-    correct_share,
     read_judge_eval,
     vote_majority,
 )
@@ -130,13 +129,10 @@ def test_a_plan_stops_where_expected_f1_falls() -> None:
 # --- scores of stored rows --------------------------------------------------------------------------------------------
 
 
-def test_a_share_is_corrected_for_the_errors_of_its_judge() -> None:
+def test_a_judge_is_measured_by_its_errors() -> None:
     plans = [PlanLabels(f"p/{n}", (True,) * 4 + (False,) * 4, (True,) * 3 + (False,) * 5) for n in range(3)]
     judge = build_judge_table("author", "j", plans)
-    assert correct_share(0.375, judge) == pytest.approx(0.5) and correct_share(0.9, judge) == 1.0
     assert judge.sensitivity.value == 0.75 and judge.specificity.value == 1.0
-    blind_one = build_judge_table("author", "j", [PlanLabels("p/1", (True, False), (True, True))])
-    assert correct_share(0.5, blind_one) is None
     both = vote_majority([plans, [PlanLabels(one.id, one.human, None) for one in plans]])
     assert [one.judge for one in both] == [None] * 3
 
