@@ -139,9 +139,6 @@ class BenchExp(
     steps: str = Option("design,implement,execute,conclude", help="Steps to judge.")
     minutes: float = Option(40.0, min=0.1, help="Time limit per answer, in minutes.")
     execute_minutes: float = Option(60.0, min=0.01, help="Time limit of the answer's script, in minutes.")
-    monitor: Literal["facts", "anchor"] = Option(
-        "facts", help="Rule that stops invalid answers; anchor is EXP-Bench's own."
-    )
     anyway: bool = Option(False, "--anyway", help="Include tasks whose requirements this machine may not meet.")
     out: Path = Option(Path("bench-exp"), help="Output folder; an existing one is continued.")
     parallel: int | None = Option(None, min=1, help="Number of tasks run at the same time; default: --workers.")

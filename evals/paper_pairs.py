@@ -342,8 +342,7 @@ def _score_rows(sides: Sequence[ComparedRun]) -> Iterator[tuple[str, ...]]:
         *(
             "not judged"
             if side.judgement is None
-            else f"{to_plain(side.judgement.model)}, "
-            f"{to_plain(side.judgement.rubric)}{' (HEURISTIC)' * side.judgement.heuristic}"
+            else f"{to_plain(side.judgement.model)}, {to_plain(side.judgement.rubric)}"
             for side in sides
         ),
     )

@@ -43,7 +43,6 @@ class ExpBenchConfig(FrozenModel):
     steps: tuple[JudgedStep, ...]
     minutes: float
     execute_minutes: float
-    monitor: str
     model: str
     judge: str
 
@@ -111,7 +110,6 @@ def build_config(
         steps=parse_names("--steps", args.steps, STEPS),
         minutes=args.minutes,
         execute_minutes=args.execute_minutes,
-        monitor=args.monitor,
         judge=judge,
         model="answers" if args.answers is not None else settings.models.model_names,
     )
@@ -192,12 +190,7 @@ def collect_evaluated(out: Path, tasks: Sequence[ExpTask], skipped: Mapping[str,
 
 def build_results(found: Sequence[Evaluated], tasks: Sequence[ExpTask], order: ExpBenchConfig) -> ExpTable:
     return build_table(
-        found,
-        {task.name: task for task in tasks},
-        model=order.model,
-        judge=order.judge,
-        steps=order.steps,
-        by_anchor=order.monitor == "anchor",
+        found, {task.name: task for task in tasks}, model=order.model, judge=order.judge, steps=order.steps
     )
 
 

@@ -70,20 +70,9 @@ class ExpTable(FrozenModel):
 
 
 def build_table(
-    found: Sequence[Evaluated],
-    tasks: Mapping[str, ExpTask],
-    *,
-    model: str,
-    judge: str,
-    steps: Sequence[str] = STEPS,
-    by_anchor: bool = False,
+    found: Sequence[Evaluated], tasks: Mapping[str, ExpTask], *, model: str, judge: str, steps: Sequence[str] = STEPS
 ) -> ExpTable:
-    """Build the table.
-
-    With `by_anchor`, a model's suspicion decides, as in the original harness; the anchor column always does so.
-    """
-    if by_anchor:
-        found = [one.model_copy(update={"flags": one.flags | {"anchor": one.anchor == "violation"}}) for one in found]
+    """Build the table. In its group `anchor`, a model's suspicion decides, as in the original harness."""
     judged = [one.to_judged(steps) for one in found]
     groups = [build_group("all", found, steps)]
     keys: dict[str, Callable[[Evaluated], str]] = {
