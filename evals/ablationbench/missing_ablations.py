@@ -245,7 +245,7 @@ async def _ask_report(args: MissingAblations, path: Path, settings: Settings, pl
         reasoning=found.reasoning,
         remarks=found.remarks,
         faults=plan.faults,
-        repeats=tuple(f"{one.entry.name} = {one.like}" for one in repeats),
+        repeats=repeats,
         removed=seen.removed,
         took=log.state.calls.total_usage,
         parts=tuple(_check_part_quotes(one, text) for one in found.parts),

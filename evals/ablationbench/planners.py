@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from labwright.evals.ablationbench.papers import PlannedAblation, RepeatedAblation, VisiblePaper, split_repeats
+from labwright.evals.ablationbench.papers import PlannedAblation, VisiblePaper, split_repeats
+from labwright.evals.ablationbench.results import PlanResult
 from labwright.evals.ablationbench.roles import WantedAblation
 
 MEAN_GOLD_COUNT = {"author": 3.7, "reviewer": 1.8}
@@ -25,20 +25,10 @@ _GENERIC_TITLES = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class PlanToJudge:
-    """A plan to be judged. `repeats` were removed before the cut, `beyond` by the cut."""
-
-    entries: tuple[PlannedAblation, ...]
-    repeats: tuple[RepeatedAblation, ...] = ()
-    cut_entries: tuple[PlannedAblation, ...] = ()
-    faults: tuple[str, ...] = ()
-
-
-def cut_plan(entries: Sequence[PlannedAblation], k: int, *, faults: tuple[str, ...] = ()) -> PlanToJudge:
+def cut_plan(entries: Sequence[PlannedAblation], k: int, *, faults: tuple[str, ...] = ()) -> PlanResult:
     """Return the first k entries that are not repeats."""
     kept, repeats = split_repeats(entries)
-    return PlanToJudge(kept[:k], repeats, kept[k:], faults)
+    return PlanResult(entries=kept[:k], repeats=repeats, faults=faults)
 
 
 def choose_likely(ablations: Sequence[WantedAblation], gold: float) -> list[WantedAblation]:
