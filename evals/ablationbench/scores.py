@@ -12,6 +12,8 @@ from math import log2
 from typing import Any, TypeVar, cast
 
 from pydantic import Field
+from scipy.sparse import csr_array  # pyright: ignore[reportMissingTypeStubs]
+from scipy.sparse.csgraph import maximum_bipartite_matching  # pyright: ignore[reportMissingTypeStubs]  # pyright: ignore[reportUnknownVariableType]
 
 from labwright.evals.intervals import MeanWithInterval, compute_mean
 from labwright.record.claims.estimates import compute_p_value
@@ -149,18 +151,12 @@ def _find_new_hits(pairs: Pairs, entries: int) -> list[bool]:
 
 
 def count_one_to_one(pairs: Pairs) -> int:
-    """Return the size of a maximum matching, in which gold and entries are used at most once (by augmenting paths)."""
-    partner: dict[int, int] = {}
-
-    def takes(gold: int, tried: set[int]) -> bool:
-        for entry in sorted(entry for one, entry in pairs if one == gold and entry not in tried):
-            tried.add(entry)
-            if entry not in partner or takes(partner[entry], tried):
-                partner[entry] = gold
-                return True
-        return False
-
-    return sum(takes(gold, set()) for gold in sorted({gold for gold, _ in pairs}))
+    """Return the size of a maximum matching, in which gold and entries are used at most once."""
+    if not pairs:
+        return 0
+    gold, entries = zip(*pairs, strict=True)
+    partners: Any = maximum_bipartite_matching(csr_array(([1] * len(pairs), (gold, entries))))
+    return int((partners >= 0).sum())
 
 
 # --- several judges -------------------------------------------------------------------------------------------------
