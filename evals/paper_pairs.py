@@ -352,8 +352,8 @@ def _format_claim(claim: KeyClaim) -> Text:
     spread = "no interval" if claim.low is None or claim.high is None else f"{claim.low:.4g} to {claim.high:.4g}"
     return Text(
         f"  {to_plain(claim.metric)} on {to_plain(claim.dataset)}, {to_plain(claim.condition)} - "
-        f"{to_plain(claim.other)}: "
-        f"{claim.mean:+.4g} ({spread}, n = {claim.n}): {', '.join(('exploratory', *claim.caveats))}"
+        f"{to_plain(claim.other)}: {claim.mean:+.4g} ({spread}, "
+        f"n = {claim.n}): {', '.join(('exploratory', *claim.caveats))}"
     )
 
 

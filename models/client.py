@@ -256,8 +256,7 @@ class Models:
         if window is not None and tokens > window:
             raise ContextTooLong(
                 f"{self.get_model_name(role)}: role '{role}' takes about {tokens} tokens in this study, "
-                f"{extra_characters} characters "
-                f"of code among them, and the model's context is {window}; {CONTEXT_FIX}"
+                f"{extra_characters} characters of code among them, and the model's context is {window}; {CONTEXT_FIX}"
             )
 
     def make_client(self, decision: int, attempt: int) -> ModelClient:

@@ -71,9 +71,8 @@ class ReplayModel(SingleModelBackend):
         answer = self._answers.get((request.role.name, ordinal))
         if answer is None:
             raise ModelConfigError(
-                f"{self._name}: no answer of role '{request.role}' with ordinal {ordinal} is "
-                f"recorded, only {self.recorded_answers[request.role.name]} of this role; record the run "
-                "again"
+                f"{self._name}: no answer of role '{request.role}' with ordinal {ordinal} is recorded, only "
+                f"{self.recorded_answers[request.role.name]} of this role; record the run again"
             )
         try:
             output = request.output_type.model_validate(answer)

@@ -109,8 +109,7 @@ class Retry:
                 if lonely >= MAX_LONELY_ROUNDS:
                     raise ModelRefused(
                         f"this request got no answer {lonely} times although other requests did, so the provider is "
-                        f"not down; "
-                        f"raise models.timeout, or choose another model: {error}"
+                        f"not down; raise models.timeout, or choose another model: {error}"
                     ) from None
             else:
                 if not cuts:

@@ -155,8 +155,7 @@ def _show_plan(lines: Sequence[StepLine], settings: Settings, terms: CampaignTer
         Text(
             f"{format_quantity(runs, 'run')}, {terms.parallel} at a time: at most {format_duration(whole)}; "
             f"{caps or 'no budget is set'}{' in total, excluding judging' if caps else ''}; to estimate one run: "
-            f"scientist run "
-            "--idea IDEA --dry-run"
+            "scientist run --idea IDEA --dry-run"
         ),
         soft_wrap=True,
     )

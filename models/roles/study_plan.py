@@ -152,8 +152,7 @@ class _CommandArm(Arm):
         default=(),
         description=(
             "arguments that make this arm: options or overrides key=value, one word per entry; empty: the "
-            "baseline, "
-            "or an arm made by a patch"
+            "baseline, or an arm made by a patch"
         ),
     )
 
