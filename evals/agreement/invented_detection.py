@@ -21,6 +21,7 @@ from labwright.evals.agreement.scores import (
     ScoreTable,
     TableError,
     normalize_column,
+    parse_score,
     read_table,
 )
 from labwright.evals.detection import Detection, compute_detection
@@ -161,13 +162,7 @@ def _parse_suspicion(text: str, figure: str, where: str, scale: ScaleRange) -> f
         if (word := normalize_column(text)) not in SUSPICION:
             raise TableError(f"{where}: {RESULTS_COLUMN} is {text!r}, not measured, invented or cannot tell")
         return SUSPICION[word]
-    value = _parse_number(text)
-    if value is None or not scale.lowest <= value <= scale.highest:
-        raise TableError(
-            f"{where}: {figure} is {text!r}, not a score from {scale.lowest} to {scale.highest}; for another "
-            "scale: --scale LOWEST-HIGHEST"
-        )
-    return -value
+    return -parse_score(text.strip(), f"{where}: {figure}", scale)
 
 
 def _parse_truth(text: str, where: str) -> bool:

@@ -169,7 +169,7 @@ def _parse_review(
     for name in (TASK_COLUMN, SYSTEM_COLUMN, REVIEWER_COLUMN):
         if not cells.get(name, "unasked").strip():
             raise TableError(f"{table.path}: row {row}: {name} is empty")
-    scores = {name: _parse_score(cells[name].strip(), f"{table.path}: row {row}: {name}", scale) for name in dimensions}
+    scores = {name: parse_score(cells[name].strip(), f"{table.path}: row {row}: {name}", scale) for name in dimensions}
     return Review(
         cells.get(REVIEWER_COLUMN, "").strip(),
         PaperName(cells[TASK_COLUMN].strip(), cells[SYSTEM_COLUMN].strip()),
@@ -178,7 +178,8 @@ def _parse_review(
     )
 
 
-def _parse_score(text: str, where: str, scale: ScaleRange) -> float:
+def parse_score(text: str, where: str, scale: ScaleRange) -> float:
+    """Parse a score of the scale. Raises `TableError`, with `where` in it."""
     try:
         value = float(text)
     except ValueError:
