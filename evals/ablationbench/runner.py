@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from labwright.evals.ablationbench.data import BenchPaper, Task
 from labwright.evals.ablationbench.papers import PlannedAblation, read_plan, read_visible_paper
@@ -48,6 +48,7 @@ from labwright.models.errors import CatalogueError, ModelConfigError, ModelError
 from labwright.record.event_log import Recorder
 from labwright.record.reducers.run_state import RoleUsage
 from labwright.record.run_folder import write_file
+from labwright.record.schema import FrozenModel
 from labwright.review.judge import JudgeError
 
 MAX_PARALLEL = 4
@@ -62,9 +63,9 @@ class OpenModels(Protocol):
     def __call__(self, judge: str | None, log: Recorder) -> Models: ...
 
 
-@dataclass(frozen=True)
-class AblationBenchWork:
-    """The work of a benchmark. `plans` and `answers` are folders with stored data; with None, models are called."""
+class AblationBenchWork(FrozenModel):
+    """The work of a benchmark, which can only be continued with the same options. `plans` and `answers` are folders
+    with stored data; with None, models are called."""
 
     planner: str
     judges: tuple[str, ...]
@@ -72,6 +73,9 @@ class AblationBenchWork:
     plans: Path | None = None
     answers: Path | None = None
     controls: bool = True
+    data: str = ""
+    split: str = ""
+    model: str = Field(default="", description="model of the planner; empty: it has none")
 
     def max_entries(self, task: Task) -> int:
         return self.k or (K_AUTHOR if task == "author" else K_REVIEWER)

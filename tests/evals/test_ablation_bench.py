@@ -63,7 +63,9 @@ def results(
 ) -> list[PaperResult]:
     papers = [paper for task in tasks for paper in read_papers(str(folder), task, "test")]
     return asyncio.run(
-        run_bench(AblationBenchWork(planner, ("script",)), papers, out, log or MemoryLog(), models(leaning))
+        run_bench(
+            AblationBenchWork(planner=planner, judges=("script",)), papers, out, log or MemoryLog(), models(leaning)
+        )
     )
 
 
@@ -185,7 +187,7 @@ def test_a_paper_that_was_not_judged_is_missing_and_no_zero(tmp_path: Path) -> N
     (folder / "rows" / "author" / "bo" / "plans" / "sieve.jsonl").write_text("")
     found = asyncio.run(
         run_bench(
-            AblationBenchWork("plans", ("bo",), plans=folder / "plans", answers=folder / "rows"),
+            AblationBenchWork(planner="plans", judges=("bo",), plans=folder / "plans", answers=folder / "rows"),
             read_papers(str(folder), "author", "test"),
             tmp_path / "out",
             MemoryLog(),
@@ -216,7 +218,9 @@ def _until_killed(folder: Path, out: Path, asked: Path) -> None:
     out.mkdir(exist_ok=True)
     papers = [paper for task in TASKS for paper in read_papers(str(folder), task, "test")]
     with closing(EventLog(out / LOG_FILE)) as log:
-        asyncio.run(run_bench(AblationBenchWork("lm", ("script",)), papers, out, log, models(on_question=slowly)))
+        asyncio.run(
+            run_bench(AblationBenchWork(planner="lm", judges=("script",)), papers, out, log, models(on_question=slowly))
+        )
 
 
 @pytest.mark.slow
