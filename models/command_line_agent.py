@@ -26,7 +26,7 @@ from typing import Any, cast
 from pydantic import BaseModel, ValidationError
 
 from labwright.models.agent_programs import PROGRAMS, AgentOutput, AgentProgram, Question, parse_reset_time
-from labwright.models.backend import ModelRequest, Reply, SingleModelBackend
+from labwright.models.backend import Backend, ModelRequest, Reply
 from labwright.models.client import build_schema
 from labwright.models.conversation import render_conversation
 from labwright.models.errors import (
@@ -152,7 +152,7 @@ def _kill_group(process: Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-class CommandLineAgent(SingleModelBackend):
+class CommandLineAgent(Backend):
     """A command-line agent as a model."""
 
     def __init__(self, program: AgentProgram, settings: ModelSettings, model: str = "") -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from labwright.models.backend import ModelRequest, Reply, SingleModelBackend
+from labwright.models.backend import Backend, ModelRequest, Reply
 from labwright.models.errors import CatalogueError
 from labwright.models.offline.experiment_code import answer_code, answer_figures, answer_plot
 from labwright.models.offline.judgements import (
@@ -57,7 +57,7 @@ ANSWER_FUNCTIONS: dict[str, Callable[[Any], BaseModel]] = {
 }
 
 
-class OfflineResearcher(SingleModelBackend):
+class OfflineResearcher(Backend):
     """A `Backend` that costs nothing and needs no network."""
 
     def __init__(self) -> None:
