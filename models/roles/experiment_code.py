@@ -264,28 +264,6 @@ ARM_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
 """Pattern of an arm's name."""
 
 
-def list_added_arms(inputs: AuthorInputs, named: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the arms that an answer adds to those of the data plan: those of an ablation, or of a node that fixes
-    one.
-    """
-    if inputs.stage != "ablation":
-        return ()
-    return (inputs.ablation.name,) if inputs.ablation is not None else named
-
-
-def check_added_arms(inputs: AuthorInputs, added: tuple[str, ...], *, named: bool) -> None:
-    """Raise `SourceTreeError` if added arms have invalid names, or are missing although `named` is set."""
-    compared = list_main_arms(inputs.data_plan)
-    odd = [arm for arm in added if not ARM_NAME.fullmatch(arm) or arm in compared]
-    if odd:
-        raise SourceTreeError(
-            f"arms: {odd[0][:80]!r} is not a valid name for an arm of an ablation: use letters, digits and "
-            "hyphens, such as without-<part>, and no arm that the data plan compares"
-        )
-    if named and not added:
-        raise SourceTreeError("arms is empty: name the arm that this ablation measures, such as without-<part>")
-
-
 class ProgramDescription(FrozenModel):
     """What a program does, or why none is worth running."""
 
@@ -306,7 +284,22 @@ class ProgramDescription(FrozenModel):
         """Return the arms measured in addition to those of the data plan: those of an ablation, or of a node that
         fixes one.
         """
-        return list_added_arms(inputs, self.arms)
+        if inputs.stage != "ablation":
+            return ()
+        return (inputs.ablation.name,) if inputs.ablation is not None else self.arms
+
+
+def check_added_arms(inputs: AuthorInputs, answer: ProgramDescription, *, named: bool) -> None:
+    """Raise `SourceTreeError` if added arms have invalid names, or are missing although `named` is set."""
+    added, compared = answer.list_added_arms(inputs), list_main_arms(inputs.data_plan)
+    odd = [arm for arm in added if not ARM_NAME.fullmatch(arm) or arm in compared]
+    if odd:
+        raise SourceTreeError(
+            f"arms: {odd[0][:80]!r} is not a valid name for an arm of an ablation: use letters, digits and "
+            "hyphens, such as without-<part>, and no arm that the data plan compares"
+        )
+    if named and not added:
+        raise SourceTreeError("arms is empty: name the arm that this ablation measures, such as without-<part>")
 
 
 class WrittenProgram(ProgramDescription, HandIn):
@@ -368,7 +361,7 @@ def check_written_program(
             f"arms has {program.arms[0][:80]!r}, and this node measures the planned ablation "
             f"{planned.name!r}: other nodes measure the other ablations"
         )
-    check_added_arms(inputs, program.list_added_arms(inputs), named=inputs.kind == "ablate" and of_cells)
+    check_added_arms(inputs, program, named=inputs.kind == "ablate" and of_cells)
     if inputs.data_plan.space and of_cells:
         _check_reads_settings(made, inputs.data_plan)
 
