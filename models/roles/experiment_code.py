@@ -201,15 +201,29 @@ class RequiredMeasurements(FrozenModel):
     levels: tuple[str, ...] = ()
 
 
-class AuthorInputs(StudyInputs):
-    """Inputs shared by roles that make a node: its stage, the node it starts from, and what was tried."""
+class NodeInputs(StudyInputs):
+    """Inputs shared by roles that make or judge a node."""
 
     stage: StageName
     kind: NodeKind
-    goal: str
-    item: str = Field(default="", description="the agenda item or risk to work on, if any")
-    arm: str = Field(default="", description="the arm that this node must improve, if any")
+    item: str = Field(default="", description="the agenda item or risk that the node works on, if any")
     ablation: Ablation | None = Field(default=None, description="the planned ablation behind the item, if any")
+    duty: RequiredMeasurements | None = Field(
+        default=None, description="measurements required of this node; None: all that the data plan names"
+    )
+    floored: tuple[str, ...] = Field(
+        default=(),
+        description="one sentence for each hypothesis of which no arm is better than a constant prediction; to make a "
+        "node, of its parent",
+    )
+    tables: Tables = Field(default=Tables(), description="tables of the node; to make a node, of its parent")
+
+
+class AuthorInputs(NodeInputs):
+    """Inputs shared by roles that make a node: its stage, the node it starts from, and what was tried."""
+
+    goal: str
+    arm: str = Field(default="", description="the arm that this node must improve, if any")
     covered: bool = Field(
         default=False,
         description="whether the plan says that its arms answer the item, or an earlier node worked on it; if so, the "
@@ -220,14 +234,7 @@ class AuthorInputs(StudyInputs):
     )
     ordinal: int = Field(default=0, description="number of this proposal of its kind, from 0; each must differ")
     variation: int = Field(default=0, description="number of the branch, whose choices should differ; 0: none")
-    duty: RequiredMeasurements | None = Field(
-        default=None, description="measurements required of this node; None: all that the data plan names"
-    )
     parent: NodeBrief | None = None
-    floored: tuple[str, ...] = Field(
-        default=(), description="of the parent: hypotheses of which no arm is better than a constant prediction"
-    )
-    tables: Tables = Field(default=Tables(), description="tables of the parent")
     common: CommonFailure | None = Field(
         default=None, description="failure of the parent's children, to fix in the parent"
     )
