@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import TypeVar
 
 from labwright.models.client import ModelClient
-from labwright.models.roles.node_assessment import SUMMARY, StageReport, Statistic, SummaryInputs
+from labwright.models.roles.node_assessment import SUMMARY, Statistic, SummaryInputs
 from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import (
     Claim,
@@ -30,7 +30,7 @@ from labwright.record.claims.hypothesis_tests import (
 from labwright.record.events.search_events import StageSummarised
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import VisibleDecisions
-from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Node, StageName, StageSummary
+from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Node, StageName, StageReport, StageSummary
 from labwright.search.replication import view_at_stage_end
 from labwright.search.stage_snapshot import (
     StageSnapshot,
@@ -140,12 +140,9 @@ async def summarise_stage(context: RunContext, client: ModelClient, stage: Stage
         StageSummarised(
             k=client.decision,
             summary=StageSummary(
+                **dict(answer)
+                | {"numbers": tuple(key for key in dict.fromkeys(answer.numbers) if key in shown)[:MAX_REPORT_KEYS]},
                 stage=stage,
-                tried=answer.tried,
-                found=answer.found,
-                supported_by_replicates=answer.supported_by_replicates,
-                next=answer.next,
-                numbers=tuple(key for key in dict.fromkeys(answer.numbers) if key in shown)[:MAX_REPORT_KEYS],
                 branch=inputs.branch,
                 failures=describe_failures(_rewind_state(context, stage, client.decision).list_stage_nodes(stage)),
             ),

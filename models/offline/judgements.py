@@ -25,13 +25,13 @@ from labwright.models.roles.claim_reader import (
 )
 from labwright.models.roles.figures import FigureReviews, PaperFigureReviews, VisionInputs
 from labwright.models.roles.judge import Influence
-from labwright.models.roles.node_assessment import CodeReading, FeedbackInputs, Preference, StageReport, SummaryInputs
+from labwright.models.roles.node_assessment import CodeReading, FeedbackInputs, Preference, SummaryInputs
 from labwright.models.roles.paper_revision import CiteQueries, CiteSelection, CopyEdits
 from labwright.models.roles.study_plan import PriorSearch, PriorWork, ProtocolReview
 from labwright.record.schema.claims import ClaimDirection, ComparedSentence, ReadClaim, ReadSentence, SentenceLabel
 from labwright.record.schema.data_plan import parse_arm, parse_level
 from labwright.record.schema.hypotheses import HypothesisVerdict
-from labwright.record.schema.nodes import NodeVerdict, StageName
+from labwright.record.schema.nodes import NodeVerdict, StageName, StageReport
 from labwright.record.schema.paper import FigureReview
 from labwright.record.table import format_quantity
 

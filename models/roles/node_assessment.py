@@ -16,7 +16,7 @@ from labwright.record.claims.differences import ClaimDifference
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import Arm, Measurement, MetricSpec
 from labwright.record.schema.hypotheses import HypothesisDecision
-from labwright.record.schema.nodes import Attempt, BranchStep, CodeDoubt, NodeKind, NodeVerdict, StageName
+from labwright.record.schema.nodes import Attempt, BranchStep, CodeDoubt, NodeKind, NodeVerdict, StageName, StageReport
 from labwright.record.schema.paper import FigureReview
 from labwright.record.tuning_results import ChosenSetting
 
@@ -109,22 +109,6 @@ class SummaryInputs(StudyInputs):
     )
     branch: tuple[BranchStep, ...] = Field(
         default=(), description="nodes on the path from the first draft to the stage's best"
-    )
-
-
-class StageReport(FrozenModel):
-    """A written report on a stage, based on the record. `numbers` are keys of the statistics or differences
-    shown.
-    """
-
-    tried: str = Field(description="summary of the work: number of nodes, number of failures and their causes")
-    found: str = Field(description="the findings, the primary metric first, surprises and failures included")
-    supported_by_replicates: str = Field(default="", description="what the replicates support, and what they do not")
-    next: str = Field(default="", description="how the next stage or the paper should use these results")
-    numbers: tuple[str, ...] = Field(
-        default=(),
-        description="keys of the statistics and paired differences that support "
-        "the report, the most telling first, up to twelve",
     )
 
 
