@@ -69,12 +69,17 @@ class TopicInputs(FrozenModel):
     complaints: tuple[str, ...] = Field(default=(), description="faults of the previous answer found by a program")
 
 
-class IdeaInputs(TopicInputs):
+class IdeationInputs(TopicInputs):
+    """Inputs shared by the roles that find an idea."""
+
     means: AvailableResources
     study: FollowedStudy | None = Field(default=None, description="the study that the idea follows, if any")
-    number: int = Field(default=1, ge=1, description="number of this idea of the topic")
     earlier: tuple[Idea, ...] = Field(default=(), description="final ideas, which must not be repeated")
     studies: tuple[EarlierStudy, ...] = Field(default=(), description="records of earlier runs")
+
+
+class IdeaInputs(IdeationInputs):
+    number: int = Field(default=1, ge=1, description="number of this idea of the topic")
 
 
 class FollowUpDraft(IdeaDraft):
@@ -98,7 +103,7 @@ class ClosestPick(FrozenModel):
     difference: str = Field(min_length=1, max_length=800, description="how the idea differs from that")
 
 
-class IdeaReflectInputs(IdeaInputs):
+class IdeaReflectInputs(IdeationInputs):
     draft: IdeaDraft
     fit: Feasibility = Field(description="feasibility of the draft's estimate, computed by a program")
     reasons: tuple[IdeaReason, ...] = Field(default=(), description="the draft's reasons, if it follows a study")
@@ -128,7 +133,7 @@ class FollowUpReflection(IdeaReflection):
     reasons: tuple[IdeaReason, ...] = Field(min_length=1, max_length=6)
 
 
-def _check_reasons(inputs: IdeaInputs, answer: IdeaDraft | IdeaReflection) -> None:
+def _check_reasons(inputs: IdeationInputs, answer: IdeaDraft | IdeaReflection) -> None:
     """Check the reasons of a follow-up against the record. Raises `ValueError`."""
     if inputs.study is not None and isinstance(answer, FollowUpDraft | FollowUpReflection):
         for reason in answer.reasons:

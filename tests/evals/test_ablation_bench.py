@@ -22,14 +22,7 @@ from labwright.agent.cli import main
 from labwright.evals.ablationbench import data
 from labwright.evals.ablationbench.command import LOG_FILE
 from labwright.evals.ablationbench.data import TASKS, Task, read_papers
-from labwright.evals.ablationbench.judge_eval import (
-    MAJORITY,
-    JudgeEval,
-    PlanLabels,
-    build_judge_table,
-    read_judge_eval,
-    vote_majority,
-)
+from labwright.evals.ablationbench.judge_eval import MAJORITY, JudgeEval, PlanLabels, build_judge_table, vote_majority
 from labwright.evals.ablationbench.output import AblationBenchTable, build_table
 from labwright.evals.ablationbench.papers import MethodEndUnclear, read_visible_paper
 from labwright.evals.ablationbench.plan_judge import ask_author_matches, blind_lists
@@ -483,7 +476,7 @@ def test_judges_are_held_against_labels(tmp_path: Path, capsys: pytest.CaptureFi
     assert main([*words, "--answers", str(rows)]) == 0
     said = capsys.readouterr().out
     assert "author: 4 labelled plans, 8 items" in said and "majority" in said
-    found: JudgeEval = read_judge_eval(tmp_path / "out")
+    found = JudgeEval.model_validate_json((tmp_path / "out" / "results.json").read_bytes())
     assert [(one.judge, one.sensitivity.value) for one in found.judges] == [
         ("ada", 1.0),
         ("bo", 0.75),
