@@ -219,10 +219,8 @@ def _check_role_name(name: str) -> str:
 RoleName = Annotated[str, AfterValidator(_check_role_name)]
 RoleModelValue = Annotated[RoleModel, BeforeValidator(_wrap_bare_name)]
 SHORT_KEYS = {
-    f"models.{role}.{field}": f"models.roles.{role}.{field}" for role in ROLES for field in RoleModel.model_fields
-}
-SHORT_KEYS |= {
-    short: f"models.roles.{role}.name" for role in ROLES for short in (f"models.{role}", f"models.roles.{role}")
+    **{f"models.{role}.{field}": f"models.roles.{role}.{field}" for role in ROLES for field in RoleModel.model_fields},
+    **{short: f"models.roles.{role}.name" for role in ROLES for short in (f"models.{role}", f"models.roles.{role}")},
 }
 """Shorter setting keys, and their full keys."""
 

@@ -136,12 +136,12 @@ async def summarise_stage(context: RunContext, client: ModelClient, stage: Stage
     answer = answer or await client.ask_or_none(SUMMARY, inputs, instead="the report is built from the record alone")
     answer = answer or _report_from_record(inputs, "no model gave a usable answer")
     shown = {one.key for one in (*inputs.statistics, *inputs.differences)}
+    numbers = tuple(key for key in dict.fromkeys(answer.numbers) if key in shown)[:MAX_REPORT_KEYS]
     context.recorder.append(
         StageSummarised(
             k=client.decision,
             summary=StageSummary(
-                **dict(answer)
-                | {"numbers": tuple(key for key in dict.fromkeys(answer.numbers) if key in shown)[:MAX_REPORT_KEYS]},
+                **dict(answer.model_copy(update={"numbers": numbers})),
                 stage=stage,
                 branch=inputs.branch,
                 failures=describe_failures(_rewind_state(context, stage, client.decision).list_stage_nodes(stage)),

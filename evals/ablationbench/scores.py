@@ -12,8 +12,7 @@ from math import log2
 from typing import Any, TypeVar, cast
 
 from pydantic import Field
-from scipy.sparse import csr_array  # pyright: ignore[reportMissingTypeStubs]
-from scipy.sparse.csgraph import maximum_bipartite_matching  # pyright: ignore[reportMissingTypeStubs]  # pyright: ignore[reportUnknownVariableType]
+from scipy.sparse import csgraph, csr_array  # pyright: ignore[reportMissingTypeStubs]
 
 from labwright.evals.intervals import MeanWithInterval, compute_mean
 from labwright.record.claims.estimates import compute_p_value
@@ -155,7 +154,8 @@ def count_one_to_one(pairs: Pairs) -> int:
     if not pairs:
         return 0
     gold, entries = zip(*pairs, strict=True)
-    partners: Any = maximum_bipartite_matching(csr_array(([1] * len(pairs), (gold, entries))))
+    graphs: Any = csgraph
+    partners = graphs.maximum_bipartite_matching(csr_array(([1] * len(pairs), (gold, entries))))
     return int((partners >= 0).sum())
 
 

@@ -315,9 +315,14 @@ class JudgeAnswer(FrozenModel):
     confidence: int = Field(description="confidence in the overall judgement")
 
 
-@functools.lru_cache(maxsize=32)
 def build_answer_type(rubric: Rubric) -> type[JudgeAnswer]:
     """Return the output type for a rubric; equal rubrics share one type."""
+    return _build_answer_type(rubric.model_dump_json())
+
+
+@functools.lru_cache(maxsize=32)
+def _build_answer_type(text: str) -> type[JudgeAnswer]:
+    rubric = Rubric.model_validate_json(text)
     ranges = list(dict.fromkeys((one.lowest, one.highest) for one in rubric.dimensions))
     typed = {
         (lowest, highest): create_model(  # one schema definition for all dimensions with the same scale
