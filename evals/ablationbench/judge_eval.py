@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from labwright.evals.ablationbench.data import LabelledPlan, Task
-from labwright.evals.ablationbench.scores import Row, find_majority, parse_names
+from labwright.evals.ablationbench.scores import Row, find_majority, parse_names, read_requested
 from labwright.evals.intervals import SEED, percentile_interval, resample_sums
 from labwright.record.schema import FrozenModel
 
@@ -106,16 +106,14 @@ def build_labels(
 
 
 def _find_matched(task: str, rows: Iterable[Row], plan: Sequence[str] | None) -> dict[str, bool]:
-    """Return whether the rows match each item; contradictory rows on an entry count as no match."""
+    """Return whether the rows match each item."""
+    if task == "reviewer":
+        return read_requested(rows)
     found: dict[str, bool] = {}
     for row in rows:
-        if task == "author":
-            hits = [one for one in parse_names(row.get("name_in_plan")) if plan is None or one in plan]
-            for name in parse_names(row.get("name_in_paper")):
-                found[name] = found.get(name, False) or bool(hits)
-        else:
-            for name in parse_names(row.get("name_in_plan")):
-                found[name] = found.get(name, True) and row.get("appears_in_review") is True
+        hits = [one for one in parse_names(row.get("name_in_plan")) if plan is None or one in plan]
+        for name in parse_names(row.get("name_in_paper")):
+            found[name] = found.get(name, False) or bool(hits)
     return found
 
 

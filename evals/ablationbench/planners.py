@@ -42,13 +42,8 @@ def choose_likely(ablations: Sequence[WantedAblation], gold: float) -> list[Want
 
 
 def to_entry(one: WantedAblation) -> PlannedAblation:
-    return PlannedAblation(
-        name=one.name,
-        ablated_part=one.ablated_part,
-        action=one.action,
-        replacement=one.replacement,
-        metrics=one.metrics,
-    )
+    """Return an ablation that a model requests as an entry of a plan."""
+    return PlannedAblation.model_validate(one, from_attributes=True)
 
 
 def plan_from_headings(seen: VisiblePaper) -> tuple[PlannedAblation, ...]:

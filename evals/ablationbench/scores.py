@@ -51,14 +51,18 @@ def _find_positions(value: object, names: Sequence[str]) -> list[int]:
     return [at for at, name in enumerate(names) if str(name) in wanted]
 
 
-def find_requested_entries(rows: Iterable[Row], plan: Sequence[str]) -> frozenset[int]:
-    """Return the positions of entries that a reviewer judge's rows find in the reviews; contradictory rows count as
-    no.
-    """
+def read_requested(rows: Iterable[Row]) -> dict[str, bool]:
+    """Return whether a reviewer judge's rows find each entry in the reviews; contradictory rows count as no."""
     answers: dict[str, bool] = {}
     for row in rows:
         for name in parse_names(row.get("name_in_plan")):
             answers[name] = answers.get(name, True) and row.get("appears_in_review") is True
+    return answers
+
+
+def find_requested_entries(rows: Iterable[Row], plan: Sequence[str]) -> frozenset[int]:
+    """Return the positions of entries that a reviewer judge's rows find in the reviews."""
+    answers = read_requested(rows)
     return frozenset(at for at, name in enumerate(plan) if answers.get(str(name), False))
 
 
