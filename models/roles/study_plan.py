@@ -21,7 +21,7 @@ from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import (
     Arm,
     DataPlan,
-    DescribedDataset,
+    DatasetFacts,
     Factor,
     HubItem,
     Hyperparameter,
@@ -37,9 +37,13 @@ from labwright.record.schema.prior_work import PriorPaper, PriorUse, SharedPrior
 from labwright.record.schema.repository import CommandSpace, MetricDirection
 
 
-class CatalogueEntry(DescribedDataset):
-    """A dataset available to the plan."""
+class CatalogueEntry(DatasetFacts):
+    """A dataset available to the plan; one that is not prepared yet has no fingerprint and seed."""
 
+    source: str = ""
+    sizes: dict[str, int] = Field(default={}, description="examples by split; empty: not known before it is loaded")
+    fingerprint: str = ""
+    seed: int = 0
     examples: int
     own: bool = Field(default=False, description="whether the user supplied it")
 

@@ -482,45 +482,36 @@ def parse_level(condition: str) -> str:
     return condition.partition("@")[2]
 
 
-class DescribedDataset(FrozenModel):
-    """A dataset as a plan sees it."""
+class DatasetFacts(FrozenModel):
+    """A dataset as prepared for a run."""
 
     name: str
     title: str = ""
+    source: str = Field(description="e.g. 'sklearn:load_digits'")
     features: int
     classes: int
-    sizes: dict[str, int] = Field(
-        default={}, description="examples by split: train, dev, validation, test; empty: not known before it is loaded"
-    )
+    sizes: dict[str, int] = Field(description="examples by split: train, dev, validation, test")
+    duplicates: int = Field(default=0, description="test and validation examples that also occur in train")
+    fingerprint: str = Field(description="sha256 of all splits")
+    seed: int
     task: str = Field(default="", description="classification, regression, or none (a folder that the code reads)")
     target: str = Field(default="", description="name of the label column, or what the labels are")
-    columns: tuple[str, ...] = Field(
-        default=(), description="features in the source, before any encoding; for a folder, file endings"
-    )
+    columns: tuple[str, ...] = Field(default=(), description="features in the source, before any encoding")
     class_names: tuple[str, ...] = ()
     shape: tuple[int, ...] = Field(default=(), description="shape of one example, if it is not a plain row of features")
     split_rule: str = Field(default="", description="description of how the splits were made")
     form: str = Field(default="", description="description of `x`, if it is not an array of float32 or tokens")
+    duplicates_by: dict[str, int] = Field(default_factory=dict, description="'test in train' -> rows")
     missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
+    origin: str = Field(default="", description="sha256 of the source file, folder or examples")
     warnings: tuple[str, ...] = Field(default=(), description="notes for readers of its results")
     meta: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Column for grouping by metrics, not a feature -> its values, empty if there are many."""
     meta_in_test: dict[str, int] = Field(default={}, exclude_if=lambda found: not found)
     """Column for grouping -> number of its values in the test examples."""
+    meta_shown: tuple[str, ...] = Field(default=(), description="columns among these that code sees in train and dev")
     scorer: str = Field(default="", description="description of what the user's frozen scorer computes, and from what")
     command: str = Field(default="", description="for a user's repository: the command that each cell runs")
-
-
-class DatasetFacts(DescribedDataset):
-    """A dataset as prepared for a run."""
-
-    source: str = Field(description="e.g. 'sklearn:load_digits'")
-    duplicates: int = Field(default=0, description="test and validation examples that also occur in train")
-    fingerprint: str = Field(description="sha256 of all splits")
-    seed: int
-    duplicates_by: dict[str, int] = Field(default_factory=dict, description="'test in train' -> rows")
-    origin: str = Field(default="", description="sha256 of the source file, folder or examples")
-    meta_shown: tuple[str, ...] = Field(default=(), description="columns among these that code sees in train and dev")
 
     @property
     def example_count(self) -> int:
