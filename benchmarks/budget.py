@@ -29,7 +29,7 @@ from benchmarks.scripted_study import IDEA, PLAN
 from labwright.agent.forecast import build_cost_table, check_budget
 from labwright.agent.settings import Settings, compose_settings
 from labwright.models import budget as budget_layer
-from labwright.models.backend import ModelRequest, Prompt, Reply, SingleModelBackend
+from labwright.models.backend import Backend, ModelRequest, Prompt, Reply
 from labwright.models.budget import Budget
 from labwright.models.client import AnswerLedger
 from labwright.models.errors import (
@@ -93,7 +93,7 @@ class Answer(BaseModel):
     text: str = ""
 
 
-class Provider(SingleModelBackend):
+class Provider(Backend):
     """Answers requests and keeps the bill."""
 
     def __init__(self, settings: ModelSettings, rng: Random, writer: str) -> None:

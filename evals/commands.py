@@ -29,15 +29,12 @@ class MissingAblations(
     quote; --plan compares your own list with the paper (docs/benchmarks.md)."""
 
     paper: Path = Argument(metavar="PAPER|RUN", help="Paper (PDF, LaTeX, Markdown or text), or a run.")
-    view: str = Option(
-        "reviewer", "--as", metavar="reviewer|author", help="reviewer sees the whole paper, author only the method."
+    view: Literal["reviewer", "author"] = Option(
+        "reviewer", "--as", help="reviewer sees the whole paper, author only the method."
     )
     k: int = Option(5, "--k", min=1, max=30, help="Maximum number of ablations to propose.")
     until: str = Option("", metavar="SECTION", help="With --as author: last section that is shown.")
     plan: Path | None = Option(None, help="Your own list of ablations, as JSON lines (the format of --out).")
-    gold: Path | None = Option(None, help="With --plan: score it against these ablations (same format).")
-    reviews: list[Path] | None = Option(None, help="With --plan: score it against a review; may be repeated.")
-    judges: str = Option("", metavar="MODEL,...", help="Judges for --gold and --reviews; default: the model.")
     out: Path | None = Option(None, help="Also write the missing ablations to this file, as JSON lines.")
     config: ConfigOption = None
     json: JsonOption = False
@@ -90,13 +87,12 @@ class BenchAblation(
     split: str = Option("test", metavar="dev|test")
     plans: Path | None = Option(None, help="Stored plans: TASK/PLANNER/ID.jsonl, or fewer folder levels.")
     planner: str = Option(
-        "lm", metavar="lm|agent|headings", help="Name of the planner, or of a planner's folder under --plans."
+        "lm", metavar="lm|headings", help="Name of the planner, or of a planner's folder under --plans."
     )
     k: int | None = Option(None, "--k", min=1, max=40, help="Number of entries that are scored (author 5, reviewer 2).")
     judges: str = Option("", metavar="MODEL,...", help="Judges, which vote; default: the model.")
     answers: Path | None = Option(None, help="Stored judge answers: TASK/JUDGE/PLANNER/ID.jsonl.")
     controls: bool = Option(True, help="Also judge controls: gold, another paper's plan, and headings.")
-    calibration: Path | None = Option(None, help="Output of ablation-judge, used to correct the shares.")
     only: list[str] | None = Option(None, metavar="ID|PATTERN", help="Score only these papers; may be repeated.")
     out: Path = Option(Path("bench-ablation"), help="Output folder; an existing one is continued.")
     config: ConfigOption = None
@@ -143,9 +139,6 @@ class BenchExp(
     steps: str = Option("design,implement,execute,conclude", help="Steps to judge.")
     minutes: float = Option(40.0, min=0.1, help="Time limit per answer, in minutes.")
     execute_minutes: float = Option(60.0, min=0.01, help="Time limit of the answer's script, in minutes.")
-    monitor: Literal["facts", "anchor"] = Option(
-        "facts", help="Rule that stops invalid answers; anchor is EXP-Bench's own."
-    )
     anyway: bool = Option(False, "--anyway", help="Include tasks whose requirements this machine may not meet.")
     out: Path = Option(Path("bench-exp"), help="Output folder; an existing one is continued.")
     parallel: int | None = Option(None, min=1, help="Number of tasks run at the same time; default: --workers.")
@@ -173,30 +166,6 @@ class BenchReplication(
     config: ConfigOption = None
 
 
-class BenchExpExtract(
-    CliCommand,
-    to=bench,
-    name="exp-extract",
-    work="evals.expbench.extraction:run_extraction",
-    settings=(*MODEL_SETTINGS, "budget_usd"),
-):
-    """Draft research questions from a paper and its repository. Exits 5 if a draft has an error."""
-
-    paper: Path = Option(help="Paper (PDF, LaTeX, Markdown or text).")
-    code: Path = Option(..., "--code", metavar="DIR", help="The paper's git repository; it is not modified.")
-    out: Path = Option(help="Folder for the drafts, in the format of EXP-Bench's tasks.")
-    config: ConfigOption = None
-
-
-class BenchExpReview(CliCommand, to=bench, name="exp-review", work="evals.expbench.extraction:review_drafts"):
-    """List drafts of questions, or accept or reject one. The benchmark uses only accepted drafts."""
-
-    folder: Path = Argument(metavar="DIR", help="Output folder of exp-extract.")
-    task: str | None = Argument(None, metavar="ID/N", help="Draft; default: list all.")
-    accept: bool = Option(False, "--accept", help="Accept the draft.")
-    reject: bool = Option(False, "--reject", help="Reject the draft.")
-
-
 class JudgeAgreement(CliCommand, to=app, work="evals.agreement.command:run_judge_agreement", name="judge-agreement"):
     """Compare a judge's scores with human scores or known labels. Reports distances, rank correlation, bias and
     controls; with --invented, how well the judge separates invented from measured results (docs/judge.md)."""
@@ -214,5 +183,4 @@ class JudgeAgreement(CliCommand, to=app, work="evals.agreement.command:run_judge
     )
     scale: str = Option("1-10", metavar="LOWEST-HIGHEST", help="Range of the scores.")
     dimensions: str = Option("", help="Dimensions to compare, such as clarity,overall; default: all in the human file.")
-    plot: Path | None = Option(None, help="Also draw a plot (.png, .pdf or .svg).")
     json: JsonOption = False

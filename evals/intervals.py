@@ -7,11 +7,12 @@ interval of its own (`evals.detection`), paired samples have Student's (`record.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import sqrt
 from statistics import fmean, stdev
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binomtest  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from labwright.record.schema import FrozenModel
 
@@ -27,9 +28,8 @@ def wilson_interval(k: int, n: int) -> Interval | None:
     """
     if not n:
         return None
-    found, z = k / n, Z * Z / n
-    middle, half = (found + z / 2) / (1 + z), Z * sqrt(found * (1 - found) / n + z / (4 * n)) / (1 + z)
-    return round(max(0.0, middle - half), 3), round(min(1.0, middle + half), 3)
+    found: Any = binomtest(k, n).proportion_ci(method="wilson")
+    return round(float(found.low), 3), round(float(found.high), 3)
 
 
 class Proportion(FrozenModel):

@@ -342,8 +342,7 @@ def _score_rows(sides: Sequence[ComparedRun]) -> Iterator[tuple[str, ...]]:
         *(
             "not judged"
             if side.judgement is None
-            else f"{to_plain(side.judgement.model)}, "
-            f"{to_plain(side.judgement.rubric)}{' (HEURISTIC)' * side.judgement.heuristic}"
+            else f"{to_plain(side.judgement.model)}, {to_plain(side.judgement.rubric)}"
             for side in sides
         ),
     )
@@ -353,8 +352,8 @@ def _format_claim(claim: KeyClaim) -> Text:
     spread = "no interval" if claim.low is None or claim.high is None else f"{claim.low:.4g} to {claim.high:.4g}"
     return Text(
         f"  {to_plain(claim.metric)} on {to_plain(claim.dataset)}, {to_plain(claim.condition)} - "
-        f"{to_plain(claim.other)}: "
-        f"{claim.mean:+.4g} ({spread}, n = {claim.n}): {', '.join(('exploratory', *claim.caveats))}"
+        f"{to_plain(claim.other)}: {claim.mean:+.4g} ({spread}, "
+        f"n = {claim.n}): {', '.join(('exploratory', *claim.caveats))}"
     )
 
 

@@ -196,14 +196,9 @@ _NAME_SUFFIXES = frozenset(["jr", "sr", "ii", "iii", "iv"])
 
 def parse_authors(field: str) -> tuple[list[str], bool]:
     """Return the names in a BibTeX author field, and whether it ends with `and others`."""
-    field = " ".join(field.split())
-    parts, depth, begin = list[str](), 0, 0
-    for match in re.finditer(r"[{}]|\sand\s", field):  # an `and` in braces is part of a name
-        depth += {"{": 1, "}": -1}.get(match[0], 0)
-        if depth == 0 and match[0] not in "{}":
-            parts.append(field[begin : match.start()])
-            begin = match.end()
-    names = [name for part in (*parts, field[begin:]) if (name := part.strip())]
+    from bibtexparser.middlewares.names import split_multiple_persons_names
+
+    names = split_multiple_persons_names(" ".join(field.split()))
     cut = bool(names) and normalise_text(names[-1]) in ("others", "et al")
     return (names[:-1] if cut else names), cut
 

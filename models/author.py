@@ -20,11 +20,11 @@ from typing import Any, Generic, Protocol, TypeVar
 from pydantic import ValidationError
 
 from labwright.models.client import ModelClient
-from labwright.models.conversation import Conversation, ToolCall, ToolDescription, ToolExchange
+from labwright.models.conversation import Conversation, ToolCall, ToolExchange
 from labwright.models.roles.experiment_code import CODER, CoderInputs, HandIn
 from labwright.record.events.run_events import HAND_IN, ToolUsed
 from labwright.record.schema import describe_validation_error
-from labwright.record.schema.decisions import CallKey
+from labwright.record.schema.decisions import CallKey, ToolResult, ToolSpec
 
 H = TypeVar("H", bound=HandIn)
 NEAR_BOUND = 0.8
@@ -40,27 +40,11 @@ class WorkStopped(Exception):
     with other limits checks the result."""
 
 
-class ToolOutcome(Protocol):
-    """The result of a tool: text for the model, the git tree after it, its seconds, and whether it had no effect."""
-
-    @property
-    def text(self) -> str: ...
-
-    @property
-    def tree(self) -> str: ...
-
-    @property
-    def seconds(self) -> float: ...
-
-    @property
-    def failed(self) -> bool: ...
-
-
 class AuthorTools(Protocol):
     """Tools over a scratch copy of a tree, such as `sandbox.repository.scratch_tree.ScratchTree`."""
 
     @property
-    def specs(self) -> Sequence[ToolDescription]: ...
+    def specs(self) -> Sequence[ToolSpec]: ...
 
     @property
     def tree(self) -> str:
@@ -69,7 +53,7 @@ class AuthorTools(Protocol):
 
     def restore(self, tree: str) -> None: ...
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolOutcome: ...
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult: ...
 
 
 @dataclass(frozen=True)
@@ -91,17 +75,6 @@ class AuthorWork(Generic[H]):
     steps: int
     ended: str = ""
     """Why there is no result."""
-
-
-@dataclass(frozen=True)
-class _HandInTool:
-    result: type[HandIn]
-    name: str = HAND_IN
-    description: str = "Hand in the result and end the work."
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        return self.result.model_json_schema()
 
 
 @dataclass
@@ -128,7 +101,8 @@ class Author(Generic[H]):
     async def work(self, inputs: CoderInputs) -> AuthorWork[H]:
         """Return what the author made. Raises `ModelError`, and what the tools and `check` raise."""
         self._start = tree = self.tools.tree
-        hand_in, state, late = _HandInTool(self.result), self.client.recorder.state, 0
+        hand_in = ToolSpec(HAND_IN, "Hand in the result and end the work.", self.result.model_json_schema())
+        state, late = self.client.recorder.state, 0
         while True:
             last = self._compute_share() >= 1
             offered = (hand_in,) if last else (*self.tools.specs, hand_in)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 from pydantic import BaseModel
 
@@ -95,48 +95,27 @@ def check_reply(request: ModelRequest, reply: Reply) -> Reply:
     return reply
 
 
-class Backend(Protocol):
-    """Answers requests."""
+class Backend(ABC):
+    """Answers requests. Unless a subclass differs, it has one model, which accepts images and whose context is
+    unknown."""
 
-    @property
-    def name(self) -> str:
-        """The configured model, or a description of all models."""
-        ...
+    def __init__(self, name: str) -> None:
+        """`name`: the configured model, or a description of all models."""
+        self.name = name
 
     @property
     def accepts_images(self) -> bool:
         """Whether the model is known to accept images."""
-        ...
-
-    def get_model_name(self, role: AnyRole) -> str:
-        """Return the configured model of a role; part of a request's hash."""
-        ...
-
-    async def get_context_limit(self, role: AnyRole) -> int | None:
-        """Return the token limit of prompt and answer together for the model of a role; None: unknown."""
-        ...
-
-    async def answer(self, request: ModelRequest) -> Reply:
-        """Return the answer, an instance of `request.output_type`. Raises `ModelError`."""
-        ...
-
-
-class SingleModelBackend:
-    """Base of backends with one model; it accepts images."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def accepts_images(self) -> bool:
         return True
 
     def get_model_name(self, role: AnyRole) -> str:
-        return self._name
+        """Return the configured model of a role; part of a request's hash."""
+        return self.name
 
     async def get_context_limit(self, role: AnyRole) -> int | None:
+        """Return the token limit of prompt and answer together for the model of a role; None: unknown."""
         return None
+
+    @abstractmethod
+    async def answer(self, request: ModelRequest) -> Reply:
+        """Return the answer, an instance of `request.output_type`. Raises `ModelError`."""

@@ -27,7 +27,7 @@ from labwright.models import prompt_filters
 from labwright.models.backend import Backend, Image, ModelRequest, Prompt, Reply, check_reply
 from labwright.models.budget import Budget
 from labwright.models.conversation import Conversation
-from labwright.models.errors import UNUSABLE_ANSWER_ERRORS, BudgetSpent, ContextTooLong, ImagesRefused, ModelError
+from labwright.models.errors import UNUSABLE_ANSWER_ERRORS, BudgetSpent, ContextTooLong, ImagesRefused
 from labwright.models.prices import CHARACTERS_PER_TOKEN, CONTEXT_FIX, estimate_tokens
 from labwright.models.retry import Retry
 from labwright.models.roles.experiment_code import CODER
@@ -256,8 +256,7 @@ class Models:
         if window is not None and tokens > window:
             raise ContextTooLong(
                 f"{self.get_model_name(role)}: role '{role}' takes about {tokens} tokens in this study, "
-                f"{extra_characters} characters "
-                f"of code among them, and the model's context is {window}; {CONTEXT_FIX}"
+                f"{extra_characters} characters of code among them, and the model's context is {window}; {CONTEXT_FIX}"
             )
 
     def make_client(self, decision: int, attempt: int) -> ModelClient:
@@ -331,13 +330,12 @@ class ModelClient:
         images: Sequence[Image] = (),
         *,
         instead: str,
-        fatal: type[ModelError] = ImagesRefused,
         conversation: Conversation | None = None,
     ) -> Out | None:
         """Return the answer; None if the model gave no usable one or the budget left the call out, which is
         recorded together with the consequence.
 
-        Raises `fatal`, and any `ModelError` that affects more than this question (`ModelUnavailable` ...).
+        Raises `ImagesRefused`, and any `ModelError` that affects more than this question (`ModelUnavailable` ...).
         """
         key = self._make_key(role)
         recorder = self.recorder
@@ -345,7 +343,7 @@ class ModelClient:
             return None
         try:
             return await self._models.answer(key, role, inputs, images, conversation)
-        except fatal:
+        except ImagesRefused:
             raise
         except (*UNUSABLE_ANSWER_ERRORS, BudgetSpent) as error:
             if isinstance(error, BudgetSpent) and not error.optional:

@@ -11,7 +11,6 @@ makes its own retries, and has no settings for temperature and length of an answ
 from __future__ import annotations
 
 import asyncio
-import codecs
 import json
 import os
 import re
@@ -27,7 +26,7 @@ from typing import Any, cast
 from pydantic import BaseModel, ValidationError
 
 from labwright.models.agent_programs import PROGRAMS, AgentOutput, AgentProgram, Question, parse_reset_time
-from labwright.models.backend import ModelRequest, Reply, SingleModelBackend
+from labwright.models.backend import Backend, ModelRequest, Reply
 from labwright.models.client import build_schema
 from labwright.models.conversation import render_conversation
 from labwright.models.errors import (
@@ -46,7 +45,6 @@ from labwright.record.schema import describe_validation_error, replace_unencodab
 from labwright.record.schema.decisions import TokenUsage
 
 CLI_PREFIX = "cli:"
-_READ_BYTES = 2**16
 _MAX_LINE_BYTES = 64 * 2**20
 _MAX_NOISE_CHARS = 2000
 """Characters kept of what a program prints besides events."""
@@ -111,6 +109,7 @@ class AgentProcess:
             cwd=work,
             env={**inherited, "NO_COLOR": "1", **line.env},
             start_new_session=True,
+            limit=_MAX_LINE_BYTES,
         )
         assert process.stdin is not None and process.stdout is not None and process.stderr is not None
         try:
@@ -128,16 +127,13 @@ class AgentProcess:
         """Read events, one JSON object a line, and everything else as noise. A program that has tools of its own is
         ended at once.
         """
-        decoder, pending = codecs.getincrementaldecoder("utf-8")(errors="replace"), ""
-        while data := await stream.read(_READ_BYTES):
-            *lines, pending = (pending + decoder.decode(data)).split("\n")
-            for text in lines:
-                self._take(text)
-            if self.seen.own_tool:
-                _kill_group(process)
-            if len(pending) > _MAX_LINE_BYTES:
-                raise OSError(f"it printed a line of more than {_MAX_LINE_BYTES} characters")
-        self._take(pending)
+        try:
+            async for line in stream:
+                self._take(line.decode(errors="replace"))
+                if self.seen.own_tool:
+                    _kill_group(process)
+        except ValueError:
+            raise OSError(f"it printed a line of more than {_MAX_LINE_BYTES} bytes") from None
 
     def _take(self, text: str) -> None:
         try:
@@ -156,7 +152,7 @@ def _kill_group(process: Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-class CommandLineAgent(SingleModelBackend):
+class CommandLineAgent(Backend):
     """A command-line agent as a model."""
 
     def __init__(self, program: AgentProgram, settings: ModelSettings, model: str = "") -> None:

@@ -9,28 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from pydantic import Field
 
 from labwright.record.schema import FrozenModel
+from labwright.record.schema.decisions import ToolSpec
 
 MAX_NOTE_CHARACTERS = 2000
-
-
-class ToolDescription(Protocol):
-    """A tool that a model may call; `parameters` is a JSON schema of type object."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def description(self) -> str: ...
-
-    @property
-    def parameters(self) -> Mapping[str, Any]: ...
 
 
 class ToolCall(FrozenModel):
@@ -53,7 +40,7 @@ class ToolExchange:
 class Conversation:
     """The tools offered in the next step, and what happened before it."""
 
-    tools: tuple[ToolDescription, ...]
+    tools: tuple[ToolSpec, ...]
     exchanges: tuple[ToolExchange, ...] = ()
 
     def check_call(self, call: ToolCall) -> None:
@@ -75,12 +62,7 @@ class Conversation:
     def format_step(self) -> dict[str, Any]:
         """Return what a record of the question adds: all tools in the first step, and later only what is new."""
         if not self.exchanges:
-            return {
-                "tools": [
-                    {"name": one.name, "description": one.description, "parameters": one.parameters}
-                    for one in self.tools
-                ]
-            }
+            return {"tools": [asdict(one) for one in self.tools]}
         last = self.exchanges[-1]
         return {
             "tools": [one.name for one in self.tools],

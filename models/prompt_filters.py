@@ -175,9 +175,8 @@ def format_effects(measurements: Iterable[Measurement], plan: DataPlan) -> str:
             with suppress(MissingCell, EstimandError):
                 value, _ = compute_effect_value(plan, one, each, ReplicateValues(0, "", values))
                 lines.append(
-                    f"- `{one.id}`: {describe_estimand(each.estimand, plan)}: {format_number(value)} (smallest "
-                    f"effect of "
-                    f"interest {each.smallest:g})"
+                    f"- `{one.id}`: {describe_estimand(each.estimand, plan)}: {format_number(value)} "
+                    f"(smallest effect of interest {each.smallest:g})"
                 )
     return "\n".join(lines)
 
@@ -188,8 +187,7 @@ def format_effect_result(part: EffectDecision, plan: DataPlan) -> str:
         return f"{describe_estimand(part.effect.estimand, plan)}: {part.why or 'unknown'}"
     return (
         f"{describe_estimand(part.effect.estimand, plan)}: {format_number(part.mean)} "
-        f"[{format_number(part.low)}, {format_number(part.high)}], "
-        f"n = {len(part.values)}: {describe_outcome(part)}"
+        f"[{format_number(part.low)}, {format_number(part.high)}], n = {len(part.values)}: {describe_outcome(part)}"
     )
 
 

@@ -40,7 +40,7 @@ from pydantic_ai.providers import infer_provider_class
 from pydantic_ai.settings import ModelSettings as RequestSettings
 from pydantic_ai.tools import ToolDefinition
 
-from labwright.models.backend import ModelRequest, Reply, SingleModelBackend
+from labwright.models.backend import Backend, ModelRequest, Reply
 from labwright.models.conversation import MAX_NOTE_CHARACTERS, Conversation, ToolCall, render_conversation
 from labwright.models.errors import (
     AnswerCut,
@@ -153,7 +153,7 @@ def _missing_key_errors() -> tuple[type[Exception], ...]:
     return (ai.UserError, google.GoogleAuthError) if google is not None else (ai.UserError,)
 
 
-class ProviderModel(SingleModelBackend):
+class ProviderModel(Backend):
     """A language model at a provider. Features that turn out to be unsupported are not requested again."""
 
     def __init__(

@@ -22,7 +22,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from labwright.models.backend import ModelRequest, Reply, SingleModelBackend
+from labwright.models.backend import Backend, ModelRequest, Reply
 from labwright.models.errors import ModelConfigError, ModelOutputInvalid
 from labwright.record.events import Event
 from labwright.record.events.run_events import CallAnswered
@@ -40,7 +40,7 @@ class RecordedAnswer(FrozenModel):
     answer: dict[str, Any]
 
 
-class ReplayModel(SingleModelBackend):
+class ReplayModel(Backend):
     """A `Backend` that costs nothing and needs no network; it counts requests and recorded answers by role."""
 
     def __init__(self, exchange: Iterable[RecordedAnswer], name: str = "replay") -> None:
@@ -71,9 +71,8 @@ class ReplayModel(SingleModelBackend):
         answer = self._answers.get((request.role.name, ordinal))
         if answer is None:
             raise ModelConfigError(
-                f"{self._name}: no answer of role '{request.role}' with ordinal {ordinal} is "
-                f"recorded, only {self.recorded_answers[request.role.name]} of this role; record the run "
-                "again"
+                f"{self.name}: no answer of role '{request.role}' with ordinal {ordinal} is recorded, only "
+                f"{self.recorded_answers[request.role.name]} of this role; record the run again"
             )
         try:
             output = request.output_type.model_validate(answer)
@@ -81,10 +80,10 @@ class ReplayModel(SingleModelBackend):
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"])) or "the answer"
             raise ModelOutputInvalid(
-                f"{self._name}: the answer of role '{request.role}' with ordinal {ordinal} is no longer a valid "
+                f"{self.name}: the answer of role '{request.role}' with ordinal {ordinal} is no longer a valid "
                 f"{request.output_type.__name__} ({where}: {first['msg']}); record the run again"
             ) from None
-        return Reply(output=output, usage=TokenUsage(usd=0.0), model=self._name)
+        return Reply(output=output, usage=TokenUsage(usd=0.0), model=self.name)
 
 
 def open_replay(name: str) -> ReplayModel:
@@ -136,7 +135,7 @@ def format_exchange(exchange: Iterable[RecordedAnswer]) -> str:
 Script = Callable[[ModelRequest], BaseModel | Reply]
 
 
-class ScriptedModel(SingleModelBackend):
+class ScriptedModel(Backend):
     """Answers by calling a function and passes on its errors; `requests` lists the requests in order."""
 
     def __init__(self, script: Script, name: str = "scripted") -> None:

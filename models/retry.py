@@ -109,8 +109,7 @@ class Retry:
                 if lonely >= MAX_LONELY_ROUNDS:
                     raise ModelRefused(
                         f"this request got no answer {lonely} times although other requests did, so the provider is "
-                        f"not down; "
-                        f"raise models.timeout, or choose another model: {error}"
+                        f"not down; raise models.timeout, or choose another model: {error}"
                     ) from None
             else:
                 if not cuts:
@@ -225,7 +224,7 @@ REST_SECONDS = 60.0
 """Seconds during which a model that was unavailable is asked only if no other is left."""
 
 
-class Failover:
+class Failover(Backend):
     """A `Backend` that gives each role its own models, tried in order."""
 
     def __init__(
@@ -233,17 +232,13 @@ class Failover:
     ) -> None:
         """`name` describes all models; `models` maps roles to models, and "" those of roles outside the product. Roles
         without models are not answered."""
-        self._name = name
+        super().__init__(name)
         self._models = models
         self._clock = clock
         self._rest: dict[int, float] = {}
 
     def _list_models(self, role: AnyRole) -> Sequence[Backend]:
         return self._models.get(role.name, self._models.get("", ()))
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     @property
     def accepts_images(self) -> bool:

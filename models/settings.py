@@ -219,15 +219,8 @@ def _check_role_name(name: str) -> str:
 RoleName = Annotated[str, AfterValidator(_check_role_name)]
 RoleModelValue = Annotated[RoleModel, BeforeValidator(_wrap_bare_name)]
 SHORT_KEYS = {
-    short: f"models.roles.{role}.{field}"
-    for role in ROLES
-    for field, shorts in (
-        ("name", (f"models.{role}", f"models.{role}.name", f"models.roles.{role}")),
-        ("base_url", (f"models.{role}.base_url",)),
-        ("temperature", (f"models.{role}.temperature",)),
-        ("max_tokens", (f"models.{role}.max_tokens",)),
-    )
-    for short in shorts
+    **{f"models.{role}.{field}": f"models.roles.{role}.{field}" for role in ROLES for field in RoleModel.model_fields},
+    **{short: f"models.roles.{role}.name" for role in ROLES for short in (f"models.{role}", f"models.roles.{role}")},
 }
 """Shorter setting keys, and their full keys."""
 

@@ -108,9 +108,8 @@ class StudiedLlms:
                     f"the record has no answer of {question.subject!r} to this question, and a replay asks no new ones"
                 )
             key = cell, exchange
-            if (
-                task := self._calls_in_flight.get(key)
-            ) is None:  # otherwise another execution of the cell is asking now
+            task = self._calls_in_flight.get(key)
+            if task is None:  # otherwise another execution of the cell is asking now
                 task = asyncio.create_task(self._ask(cell, exchange, question), name=f"question to {question.subject}")
                 self._calls_in_flight[key] = task
                 try:
@@ -177,15 +176,14 @@ class StudiedLlms:
         """Return the reason why a call does not fit into the remaining budget; None if it fits."""
         spent, usd, tokens = self._exchanges.spent, self._caps.subject_usd, self._caps.subject_tokens
         if usd is not None and most.usd and spent.usd + most.usd > usd + ROUNDING_TOLERANCE:
-            words = f"${spent.usd:.2f} of ${usd:.2f}, and one call to {name!r} may cost ${most.usd:.4f}", "subject_usd"
+            cap = "subject_usd"
+            why = f"${spent.usd:.2f} of ${usd:.2f}, and one call to {name!r} may cost ${most.usd:.4f}"
         elif tokens is not None and spent.tokens + most.tokens > tokens:
-            words = (
-                f"{spent.tokens} of {tokens} tokens, and one call to {name!r} may take {most.tokens}",
-                "subject_tokens",
-            )
+            cap = "subject_tokens"
+            why = f"{spent.tokens} of {tokens} tokens, and one call to {name!r} may take {most.tokens}"
         else:
             return None
-        return f"the budget of subjects is used up: {words[0]}; resume with a higher budget.{words[1]}"
+        return f"the budget of subjects is used up: {why}; resume with a higher budget.{cap}"
 
     async def _open_llm(self, name: str) -> _StudiedLlm:
         if name not in self._open:
@@ -200,7 +198,13 @@ class _LlmRequestFailed(Exception):
     """A request that got no answer."""
 
     def __init__(
-        self, message: str, *, temporary: bool, doubtful: bool, wait: float | None = None, permanent: bool = False
+        self,
+        message: str,
+        *,
+        temporary: bool = False,
+        doubtful: bool = False,
+        wait: float | None = None,
+        permanent: bool = False,
     ) -> None:
         """`temporary`: a retry may succeed; `doubtful`: it may be billed; `permanent`: every question fails."""
         super().__init__(message)
@@ -269,27 +273,25 @@ class _StudiedLlm:
                     _build_messages(question), self._build_request_settings(question), _build_parameters(question)
                 )
         except (TimeoutError, ai.ModelTimeoutError):
-            raise _LlmRequestFailed(
-                f"no answer within {self.settings.timeout:g} s", temporary=True, doubtful=True
-            ) from None
+            why = f"no answer within {self.settings.timeout:g} s"
+            failed = _LlmRequestFailed(why, temporary=True, doubtful=True)
         except ai.UserError as error:
-            raise _LlmRequestFailed(describe_error(error), temporary=False, doubtful=False) from None
+            failed = _LlmRequestFailed(describe_error(error))
         except UNREADABLE_RESPONSE_ERRORS as error:
-            raise _LlmRequestFailed(
-                f"its response is not an answer ({describe_error(error)})", temporary=True, doubtful=True
-            ) from None
+            why = f"its response is not an answer ({describe_error(error)})"
+            failed = _LlmRequestFailed(why, temporary=True, doubtful=True)
         except ai.ContentFilterError as error:
-            raise _LlmRequestFailed(describe_error(error), temporary=False, doubtful=True) from None
+            failed = _LlmRequestFailed(describe_error(error), doubtful=True)
         except (ai.ModelAPIError, ai.UnexpectedModelBehavior) as error:
-            quota = isinstance(error, ai.ModelQuotaExceededError)
-            raise _LlmRequestFailed(
+            failed = _LlmRequestFailed(
                 describe_error(error),
-                temporary=is_transient(error) or quota,
+                temporary=is_transient(error) or isinstance(error, ai.ModelQuotaExceededError),
                 doubtful=isinstance(error, ai.UnexpectedModelBehavior),
                 wait=error.retry_after if isinstance(error, ai.ModelAPIError) else None,
                 permanent=isinstance(error, ai.ModelAuthenticationError | ai.ModelNotFoundError)
                 or bool(find_redirect(error)),
-            ) from None
+            )
+        raise failed
 
     def _build_request_settings(self, question: LLMQuestion) -> Any:
         given: dict[str, Any] = {
@@ -325,11 +327,8 @@ class _StudiedLlm:
                 f"(subjects.{self.name}.outage_timeout); resume when it is back: {error}"
             )
         if self._next_request_at <= now:  # of calls that failed together, the first one sets the time of the next try
-            wait = (
-                min(MAX_RETRY_WAIT_SECONDS, RETRY_WAIT_SECONDS * 2.0**self._failures)
-                if error.wait is None
-                else error.wait
-            )
+            usual = min(MAX_RETRY_WAIT_SECONDS, RETRY_WAIT_SECONDS * 2.0**self._failures)
+            wait = usual if error.wait is None else error.wait
             if wait > self.settings.outage_timeout:
                 raise LLMUnavailable(
                     f"subject {self.name!r} asks for a delay of {wait:.0f} s, more than the longest wait "
@@ -350,14 +349,12 @@ def _is_shallow(value: Any, depth: int) -> bool:
 
 
 def _build_parameters(question: LLMQuestion) -> ModelRequestParameters:
-    return (
-        ModelRequestParameters()
-        if question.json_schema is None
-        else ModelRequestParameters(
-            output_mode="native",
-            allow_text_output=False,
-            output_object=OutputObjectDefinition(json_schema=question.json_schema, name="answer"),
-        )
+    if question.json_schema is None:
+        return ModelRequestParameters()
+    return ModelRequestParameters(
+        output_mode="native",
+        allow_text_output=False,
+        output_object=OutputObjectDefinition(json_schema=question.json_schema, name="answer"),
     )
 
 

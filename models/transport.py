@@ -63,8 +63,7 @@ _FEATURE_PATTERNS: dict[Feature, re.Pattern[str]] = {
     "images": re.compile(r"image|vision|multi-?modal|mmproj", re.IGNORECASE),
     "tool": re.compile(r"\btools?\b|tool[_ ](?:use|choice|call)|\bfunctions?\b|function[_ ]call", re.IGNORECASE),
     "native": re.compile(
-        r"response_?format|json[_ ]?schema|structured output|guided|grammar|\bschema\b|"
-        r"output_(?:config|format)",
+        r"response_?format|json[_ ]?schema|structured output|guided|grammar|\bschema\b|output_(?:config|format)",
         re.IGNORECASE,
     ),
 }

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import TypeVar
 
 from labwright.models.client import ModelClient
-from labwright.models.roles.node_assessment import SUMMARY, StageReport, Statistic, SummaryInputs
+from labwright.models.roles.node_assessment import SUMMARY, Statistic, SummaryInputs
 from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import (
     Claim,
@@ -30,7 +30,7 @@ from labwright.record.claims.hypothesis_tests import (
 from labwright.record.events.search_events import StageSummarised
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import VisibleDecisions
-from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Node, StageName, StageSummary
+from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Node, StageName, StageReport, StageSummary
 from labwright.search.replication import view_at_stage_end
 from labwright.search.stage_snapshot import (
     StageSnapshot,
@@ -136,16 +136,13 @@ async def summarise_stage(context: RunContext, client: ModelClient, stage: Stage
     answer = answer or await client.ask_or_none(SUMMARY, inputs, instead="the report is built from the record alone")
     answer = answer or _report_from_record(inputs, "no model gave a usable answer")
     shown = {one.key for one in (*inputs.statistics, *inputs.differences)}
+    numbers = tuple(key for key in dict.fromkeys(answer.numbers) if key in shown)[:MAX_REPORT_KEYS]
     context.recorder.append(
         StageSummarised(
             k=client.decision,
             summary=StageSummary(
+                **dict(answer.model_copy(update={"numbers": numbers})),
                 stage=stage,
-                tried=answer.tried,
-                found=answer.found,
-                supported_by_replicates=answer.supported_by_replicates,
-                next=answer.next,
-                numbers=tuple(key for key in dict.fromkeys(answer.numbers) if key in shown)[:MAX_REPORT_KEYS],
                 branch=inputs.branch,
                 failures=describe_failures(_rewind_state(context, stage, client.decision).list_stage_nodes(stage)),
             ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -32,7 +32,6 @@ from labwright.evals.ablationbench.judge_eval import (
     PooledFigure,
     build_judge_table,
     label_plan,
-    read_judge_eval,
     vote_majority,
 )
 from labwright.evals.ablationbench.output import (
@@ -43,15 +42,9 @@ from labwright.evals.ablationbench.output import (
     table_to_csv,
 )
 from labwright.evals.ablationbench.plan_judge import PlanVerdict
-from labwright.evals.ablationbench.results import (
-    PaperResult,
-    check_plans,
-    find_plan_file,
-    list_stored_judges,
-    read_stored_rows,
-)
+from labwright.evals.ablationbench.results import check_plans, find_plan_file, list_stored_judges, read_stored_rows
 from labwright.evals.ablationbench.roles import PAPER_ABLATIONS
-from labwright.evals.ablationbench.runner import MODEL_PLANNERS, AblationBenchWork, OpenModels, run_bench
+from labwright.evals.ablationbench.runner import MODEL_PLANNER, AblationBenchWork, OpenModels, run_bench
 from labwright.evals.ablationbench.scores import PairedPlannerDifference, Row, compute_paired_difference
 from labwright.evals.commands import BenchAblation, BenchAblationJudge
 from labwright.evals.item_loop import (
@@ -69,7 +62,7 @@ from labwright.models.offline.judgements import CONFIGURE_MODEL_HINT
 from labwright.models.settings import ModelSettings
 from labwright.record.claims.estimates import adjust_p_values
 from labwright.record.errors import UsageError
-from labwright.record.event_log import Recorder
+from labwright.record.event_log import EventLog, Recorder
 from labwright.record.schema import FrozenModel
 from labwright.record.table import Table
 
@@ -150,21 +143,7 @@ def format_comparison(found: PlannerComparison) -> Iterator[Text | Table]:
 
 
 LOG_FILE = "answers.jsonl"
-PLANNERS = (*MODEL_PLANNERS, "headings")
-
-
-class AblationBenchConfig(FrozenModel):
-    """Options that a benchmark was created with; it can only be continued with the same ones."""
-
-    data: str
-    split: str
-    planner: str
-    plans: str
-    answers: str
-    model: str
-    judges: tuple[str, ...]
-    k: int | None
-    controls: bool
+PLANNERS = (MODEL_PLANNER, "headings")
 
 
 def run_ablation_bench(args: BenchAblation) -> int:
@@ -189,16 +168,17 @@ def run_ablation_bench(args: BenchAblation) -> int:
     if args.dry_run:
         print_lines(format_planned_work(bench, papers))
         return DONE
-    check_out(args.out)
+    check_writable(args.out, "--out")
     try:
-        results = _run_work(args, bench, papers, settings)
+        with _open_log(args.out, bench, settings) as log:
+            results = asyncio.run(run_bench(bench, papers, args.out, log, make_opener(settings)))
     except STOPS:
         return print_interrupted()
     k = {task: bench.max_entries(task) for task in tasks}
     made = build_table(results, split=args.split, planner=bench.planner, judges=bench.judges, k=k)
-    calibration = _read_calibration(args.calibration)
-    lines = format_bench(made, calibration)
-    return report_results(args.out, made, table_to_csv(made), lines, is_complete=made.is_complete, json=args.json)
+    return report_results(
+        args.out, made, table_to_csv(made), format_bench(made), is_complete=made.is_complete, json=args.json
+    )
 
 
 def choose_tasks(text: str, data: str) -> tuple[Task, ...]:
@@ -218,20 +198,25 @@ def _build_work(args: BenchAblation, tasks: Sequence[Task], settings: Settings) 
     for folder, option in ((args.plans, "--plans"), (args.answers, "--answers"), (args.papers, "--papers")):
         if folder is not None and not folder.is_dir():
             raise UsageError(f"{option} {folder} is not a folder")
-    planner = args.planner
+    planner, model = args.planner, ""
     if args.plans is not None and planner in PLANNERS:
         planner = args.plans.name
-    work = AblationBenchWork(
-        planner,
-        choose_judges(args.judges, args.answers, tasks, settings.models),
-        args.k,
-        args.plans,
-        args.answers,
-        args.controls,
-    )
-    if args.plans is None and planner in MODEL_PLANNERS and _is_offline(settings.models):
+    judges = choose_judges(args.judges, args.answers, tasks, settings.models)
+    if args.plans is None and planner == MODEL_PLANNER:
+        model = _find_model(settings.models)
+    if model == "offline":
         raise UsageError(f"the offline model cannot read papers; use --planner headings, or {CONFIGURE_MODEL_HINT}")
-    return work
+    return AblationBenchWork(
+        planner=planner,
+        judges=judges,
+        k=args.k,
+        plans=args.plans,
+        answers=args.answers,
+        controls=args.controls,
+        data=args.data or "",
+        split=args.split,
+        model=model,
+    )
 
 
 def choose_judges(named: str, answers: Path | None, tasks: Sequence[Task], models: ModelSettings) -> tuple[str, ...]:
@@ -249,20 +234,22 @@ def choose_judges(named: str, answers: Path | None, tasks: Sequence[Task], model
         return judges or there
     if judges:
         return judges
-    if _is_offline(models):
+    own = _find_model(models)
+    if own == "offline":
         raise UsageError(
             f"a judge must read the plans: name models with --judges, give stored rows with --answers, or "
             f"{CONFIGURE_MODEL_HINT}"
         )
-    return (models.list_candidates(PAPER_ABLATIONS)[0].name,)
+    return (own,)
 
 
-def _is_offline(models: ModelSettings) -> bool:
-    return models.list_candidates(PAPER_ABLATIONS)[0].name == "offline"
+def _find_model(models: ModelSettings) -> str:
+    return models.list_candidates(PAPER_ABLATIONS)[0].name
 
 
-def make_opener(settings: Settings, own: str) -> OpenModels:
+def make_opener(settings: Settings) -> OpenModels:
     """Return a function that opens the planner's models, or one judge's model, within one shared budget."""
+    own = _find_model(settings.models)
 
     def open_models(judge: str | None, log: Recorder) -> Models:
         models = settings.models if judge is None or judge == own else settings.models.select_model(judge)
@@ -271,50 +258,14 @@ def make_opener(settings: Settings, own: str) -> OpenModels:
     return open_models
 
 
-def _run_work(
-    args: BenchAblation, bench: AblationBenchWork, papers: Sequence[BenchPaper], settings: Settings
-) -> list[PaperResult]:
-    """Run the work in the benchmark's folder and return the results."""
-    own = settings.models.list_candidates(PAPER_ABLATIONS)[0].name
-    begun = AblationBenchConfig(
-        data=args.data or "",
-        split=args.split,
-        planner=bench.planner,
-        plans=str(args.plans or ""),
-        answers=str(args.answers or ""),
-        judges=bench.judges,
-        k=bench.k,
-        controls=bench.controls,
-        model=own if args.plans is None and bench.planner in MODEL_PLANNERS else "",
-    )
-    check_config(args.out, begun)
-    check_prices_known(settings)
-    with open_answers(args.out, begun, file=LOG_FILE) as log:
-        return asyncio.run(run_bench(bench, papers, args.out, log, make_opener(settings, own)))
-
-
-def check_out(out: Path) -> None:
-    """Reject a path that cannot be an output folder. Raises `UsageError`."""
-    if out.exists() and not out.is_dir():
-        raise UsageError(f"--out {out} is a file: choose a folder")
-    check_writable(out, "--out")
-
-
-def check_config(out: Path, config: AblationBenchConfig) -> None:
-    """Reject a folder that was created with different options. Raises `UsageError`."""
+def _open_log(out: Path, work: AblationBenchWork, settings: Settings) -> AbstractContextManager[EventLog]:
+    """Open the log in the folder of a benchmark. Raises `UsageError` for another folder, or other options."""
     kept = out / OPTIONS_FILE
     if not kept.exists() and out.exists() and any(out.iterdir()):
         raise UsageError(f"{out} is not empty and contains no ablation benchmark: choose another --out")
-    check_options(kept, config)
-
-
-def _read_calibration(path: Path | None) -> JudgeEval | None:
-    if path is None:
-        return None
-    try:
-        return read_judge_eval(path)
-    except (OSError, ValueError):
-        raise UsageError(f"--calibration {path}: give the output folder of scientist bench ablation-judge") from None
+    check_options(kept, work)
+    check_prices_known(settings)
+    return open_answers(out, work, file=LOG_FILE)
 
 
 # `scientist bench ablation-judge`: compare plan judges with human labels.
@@ -324,7 +275,7 @@ def run_judge_eval(args: BenchAblationJudge) -> int:
     tasks = choose_tasks(args.task, args.data)
     settings = compose_settings(config=args.config, flags=args.flags)
     judges = choose_judges(args.judges, args.answers, tasks, settings.models)
-    check_out(args.out)
+    check_writable(args.out, "--out")
     try:
         found = JudgeEval(judges=tuple(one for task in tasks for one in _build_tables(args, task, judges, settings)))
     except STOPS:
@@ -363,23 +314,16 @@ def _ask_judge(
     folder = args.plans or Path(args.data) / "plans"
     papers = _read_all_papers(args, task)
     rows: dict[tuple[str, str, str], list[Row]] = {}
-    check_prices_known(settings)
-    own = settings.models.list_candidates(PAPER_ABLATIONS)[0].name
-    check_config(
-        args.out,
-        begun := AblationBenchConfig(
-            data=args.data,
-            split="judge_eval",
-            planner="labelled",
-            plans=str(folder),
-            answers="",
-            model="",
-            judges=tuple(judges),
-            k=None,
-            controls=False,
-        ),
+    options = AblationBenchWork(
+        planner="labelled",
+        judges=tuple(judges),
+        k=1000,
+        plans=folder,
+        controls=False,
+        data=args.data,
+        split="judge_eval",
     )
-    with open_answers(args.out, begun, file=LOG_FILE) as log:
+    with _open_log(args.out, options, settings) as log:
         for planner in dict.fromkeys(plan.planner for plan in plans):
             here = [
                 papers[plan.paper]
@@ -388,8 +332,8 @@ def _ask_judge(
                 and plan.paper in papers
                 and find_plan_file(folder, task, planner, plan.paper) is not None
             ]
-            bench = AblationBenchWork(planner, tuple(judges), 1000, folder, controls=False)
-            for result in asyncio.run(run_bench(bench, here, args.out / planner, log, make_opener(settings, own))):
+            bench = options.model_copy(update={"planner": planner})
+            for result in asyncio.run(run_bench(bench, here, args.out / planner, log, make_opener(settings))):
                 judged = result.find_judged("plan")
                 for verdict in judged.verdicts if judged and result.plan.state == "done" else ():
                     if verdict.state == "done":

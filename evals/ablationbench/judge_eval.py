@@ -1,31 +1,23 @@
-"""Compare judges with humans on labelled plans (JudgeEval): figures, intervals over papers, and corrected scores.
+"""Compare judges with humans on labelled plans (JudgeEval).
 
-A judge's score is corrected for its errors on labelled plans (Rogan and Gladen 1978): with sensitivity s and
-specificity t, a share q found by the judge becomes (q + t - 1) / (s + t - 1). This assumes that the labelled plans
-resemble those that are scored.
+An item is a gold ablation (is it matched?) or, for reviewers, an entry (is it requested?). Means are over the plans
+in which humans found a match, for every judge; without one, recall is undefined. Pooled figures include all items, and
+have intervals over papers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass
-from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 from pydantic import Field
 
 from labwright.evals.ablationbench.data import LabelledPlan, Task
-from labwright.evals.ablationbench.scores import Row, find_majority, parse_names
+from labwright.evals.ablationbench.scores import Row, find_majority, parse_names, read_requested
 from labwright.evals.intervals import SEED, percentile_interval, resample_sums
 from labwright.record.schema import FrozenModel
-
-# Agreement of a judge with humans on labelled plans (JudgeEval).
-#
-# An item is a gold ablation (is it matched?) or, for reviewers, an entry (is it requested?). Means are over the plans
-# in which humans found a match, for every judge; without one, recall is undefined. Pooled figures include all items.
-
-NO_MATCH, NO_ANSWER = "people found no match in this plan", "the judge gave no answer for this plan"
 
 
 @dataclass(frozen=True)
@@ -114,16 +106,14 @@ def build_labels(
 
 
 def _find_matched(task: str, rows: Iterable[Row], plan: Sequence[str] | None) -> dict[str, bool]:
-    """Return whether the rows match each item; contradictory rows on an entry count as no match."""
+    """Return whether the rows match each item."""
+    if task == "reviewer":
+        return read_requested(rows)
     found: dict[str, bool] = {}
     for row in rows:
-        if task == "author":
-            hits = [one for one in parse_names(row.get("name_in_plan")) if plan is None or one in plan]
-            for name in parse_names(row.get("name_in_paper")):
-                found[name] = found.get(name, False) or bool(hits)
-        else:
-            for name in parse_names(row.get("name_in_plan")):
-                found[name] = found.get(name, True) and row.get("appears_in_review") is True
+        hits = [one for one in parse_names(row.get("name_in_plan")) if plan is None or one in plan]
+        for name in parse_names(row.get("name_in_paper")):
+            found[name] = found.get(name, False) or bool(hits)
     return found
 
 
@@ -170,9 +160,6 @@ class JudgeEval(FrozenModel):
     """All judges on the tasks that have labels."""
 
     judges: tuple[JudgeTable, ...]
-
-    def find_table(self, task: Task, judge: str) -> JudgeTable | None:
-        return next((one for one in self.judges if (one.task, one.judge) == (task, judge)), None)
 
 
 FIGURES: dict[str, Callable[[LabelAgreement], float | None]] = {
@@ -241,16 +228,3 @@ def vote_majority(judges: Sequence[Sequence[PlanLabels]]) -> list[PlanLabels]:
             )
         )
     return found
-
-
-def correct_share(share: float, judge: JudgeTable) -> float | None:
-    """Return a share of matches corrected for the judge's errors, within 0 and 1; None if it cannot be corrected."""
-    sensitivity, specificity = judge.sensitivity.value, judge.specificity.value
-    if sensitivity is None or specificity is None or sensitivity + specificity <= 1.0:
-        return None
-    return max(0.0, min(1.0, (share + specificity - 1.0) / (sensitivity + specificity - 1.0)))
-
-
-def read_judge_eval(path: Path) -> JudgeEval:
-    """Read the output file of `bench ablation-judge`. Raises `OSError`, `ValueError`."""
-    return JudgeEval.model_validate_json((path / "results.json" if path.is_dir() else path).read_bytes())

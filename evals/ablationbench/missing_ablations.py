@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import Field
@@ -20,36 +19,30 @@ from labwright.agent.cli.judge import NOT_QUOTED, format_removed
 from labwright.agent.cli.status import read_run_state
 from labwright.agent.forecast import check_prices_known, open_budgeted_models
 from labwright.agent.settings import Settings, compose_settings, override_settings
-from labwright.evals.ablationbench.data import BenchPaper
 from labwright.evals.ablationbench.papers import (
     AblationPlanFile,
-    PlannedAblation,
-    VisiblePaper,
     entries_to_lines,
     read_plan,
     read_visible_paper,
     split_repeats,
 )
-from labwright.evals.ablationbench.plan_judge import ask_author_matches, ask_review_requests, ask_reviewer_matches
+from labwright.evals.ablationbench.plan_judge import to_listed
 from labwright.evals.ablationbench.planners import to_entry
 from labwright.evals.ablationbench.roles import (
     MAX_LISTED,
     PAPER_ABLATIONS,
     AblatedPart,
-    ListedAblation,
     PaperAblationsInputs,
     Remark,
     WantedAblation,
 )
-from labwright.evals.ablationbench.scores import compute_author_score, compute_reviewer_score, find_majority
 from labwright.evals.commands import MissingAblations
 from labwright.inspector.safe_text import format_dollars, to_plain
-from labwright.models.client import Models
 from labwright.models.offline.judgements import CONFIGURE_MODEL_HINT
 from labwright.pdf.layout import TITLE_PAGE
 from labwright.record.errors import UsageError
 from labwright.record.event_log import MemoryLog, RecordError, is_run
-from labwright.record.reducers.run_state import RoleUsage, sum_usage
+from labwright.record.reducers.run_state import RoleUsage
 from labwright.record.run_folder import RunFolder, write_file
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.paper import RemovedPassage
@@ -77,22 +70,6 @@ class CheckedAblation(FrozenModel):
     quoted: bool
 
 
-class PlanScore(FrozenModel):
-    """Score of a plan against gold ablations or reviews.
-
-    `found` has one value per gold ablation, and is empty for reviews.
-    """
-
-    against: str
-    judges: tuple[str, ...]
-    entries: int
-    wanted: int
-    precision: float
-    recall: float
-    f1: float
-    found: tuple[bool, ...] = ()
-
-
 class MissingReport(FrozenModel):
     """Which parts a paper ablates, which it does not, and which ablations are missing, best first."""
 
@@ -108,7 +85,6 @@ class MissingReport(FrozenModel):
     remarks: tuple[Remark, ...] = Field(default=(), description="for the given plan, entry by entry")
     repeats: tuple[str, ...] = Field(default=(), description="entries of that plan that repeat an earlier one")
     faults: tuple[str, ...] = ()
-    score: PlanScore | None = None
     removed: tuple[RemovedPassage, ...] = ()
     took: RoleUsage
 
@@ -137,7 +113,7 @@ def format_report(found: MissingReport) -> Iterator[Text | Table]:
         yield _format_item("tests", wanted.claim, wanted.quote, one.quoted, "")
         if wanted.metrics:
             yield format_line(f"measured by {', '.join(wanted.metrics)}", "dim")
-    yield from _format_plan_score(found)
+    yield from _format_own_list(found)
     if found.cut:
         yield format_line(f"withheld from the author: {', '.join(one for one in found.cut if one)}", "dim")
     yield from (format_line(f"not shown: {one}", "dim") for one in found.left_out)
@@ -169,8 +145,8 @@ def _format_item(head: str, text: str, quote: str, quoted: bool, style: str) -> 
     )
 
 
-def _format_plan_score(found: MissingReport) -> Iterator[Text]:
-    """Yield how the paper covers the user's list, and the score of the list."""
+def _format_own_list(found: MissingReport) -> Iterator[Text]:
+    """Yield how the paper covers the user's list."""
     if found.remarks:
         yield format_line("your list", "bold")
     for one in found.remarks:
@@ -182,47 +158,25 @@ def _format_plan_score(found: MissingReport) -> Iterator[Text]:
         )
     yield from (format_line(one, "yellow", label="twice: ") for one in found.repeats)
     yield from (format_line(one, "yellow", label="not read: ") for one in found.faults)
-    if (score := found.score) is not None:
-        hits = "" if not score.found else f"; found of gold: {', '.join('yes' if one else 'no' for one in score.found)}"
-        yield format_line(
-            f"against {score.against} ({score.wanted}), judged by {', '.join(score.judges)}: precision "
-            f"{score.precision:.2f}, recall {score.recall:.2f}, F1 {score.f1:.2f}{hits}"
-        )
 
 
 _TEX = re.compile(r"\\(?:end\{abstract\}|maketitle)\s*")
 
 
-@dataclass(frozen=True)
-class _PaperToCheck:
-    """The paper with the settings for reading it."""
-
-    path: Path
-    settings: Settings
-    title: str = ""
-    abstract: str = ""
-
-
 def find_missing_ablations(args: MissingAblations) -> int:
-    if args.view not in ("author", "reviewer"):
-        raise UsageError(
-            f"--as {args.view!r}: give reviewer (sees the whole paper) or author (sees it up to its method)"
-        )
-    if ((args.gold or args.reviews) and args.plan is None) or (args.gold and args.reviews):
-        raise UsageError("--gold and --reviews score the list from --plan: give --plan and one of the two")
     if args.until and args.view != "author":
         raise UsageError("--until requires --as author: a reviewer sees the whole paper")
     if args.out is not None:
-        check_output(args.out, args.paper, args.plan, args.gold, *(args.reviews or ()))
+        check_output(args.out, args.paper, args.plan)
         if not args.out.absolute().parent.is_dir():
             raise UsageError(f"--out {args.out} cannot be written: give a file in an existing folder")
     plan = _read_own_plan(args.plan)
     try:
-        draft = _open_paper(args)
-        if draft.settings.models.list_candidates(PAPER_ABLATIONS)[0].name == "offline":
+        path, settings = _open_paper(args)
+        if settings.models.list_candidates(PAPER_ABLATIONS)[0].name == "offline":
             raise UsageError(f"the offline model cannot read papers: {CONFIGURE_MODEL_HINT}")
-        check_prices_known(draft.settings)
-        found = asyncio.run(_ask_report(args, draft, plan))
+        check_prices_known(settings)
+        found = asyncio.run(_ask_report(args, path, settings, plan))
     except (TexError, RecordError) as error:
         raise UsageError(str(error)) from None
     if args.out is not None:
@@ -237,54 +191,50 @@ def _read_own_plan(path: Path | None) -> AblationPlanFile:
     """Read the user's list. Raises `UsageError`."""
     if path is None:
         return AblationPlanFile()
-    found = read_plan(_read_text(path, "--plan").splitlines())
+    try:
+        found = read_plan(path.read_text(encoding="utf-8-sig").splitlines())
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read --plan {path}: {error}") from None
     if not found.entries or len(found.entries) > MAX_LISTED:
         why = "; ".join(found.faults[:3]) or f"{len(found.entries)} readable entries, not from 1 to {MAX_LISTED}"
         raise UsageError(f"--plan {path}: {why}: give one JSON object per line, with name, ablated_part and action")
     return found
 
 
-def _read_text(path: Path, option: str) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {option} {path}: {error}") from None
+def _open_paper(args: MissingAblations) -> tuple[Path, Settings]:
+    """Return the file to read, and the settings, which are those of the run if there is one.
 
-
-def _open_paper(args: MissingAblations) -> _PaperToCheck:
-    """Open the paper, or the paper of a run with its models. Raises `UsageError`, `RecordError`, `JudgeError`."""
+    Raises `UsageError`, `RecordError`, `JudgeError`.
+    """
     if not args.paper.exists():
         raise UsageError(f"{args.paper} does not exist: give a paper (PDF, LaTeX, Markdown) or the folder of a run")
     run = open_run_folder(args.paper)
     if not (run.is_dir() and is_run(run)):
-        return _PaperToCheck(args.paper, compose_settings(config=args.config, flags=args.flags))
+        return args.paper, compose_settings(config=args.config, flags=args.flags)
     state = read_run_state(run)
     if state.started is None or state.paper.released is None:
         raise UsageError(f"{args.paper} has no paper yet: finish the run first with scientist resume {args.paper}")
     paper = asyncio.run(read_released_paper(state, RunFolder(run, state.paper.version)))
-    return _PaperToCheck(paper.path, override_settings(state.started.settings, state.overrides | args.flags))
+    return paper.path, override_settings(state.started.settings, state.overrides | args.flags)
 
 
-async def _ask_report(args: MissingAblations, draft: _PaperToCheck, plan: AblationPlanFile) -> MissingReport:
+async def _ask_report(args: MissingAblations, path: Path, settings: Settings, plan: AblationPlanFile) -> MissingReport:
     """Ask a model for the report, and look up its quotes. Raises `ModelError`, `JudgeError`."""
-    seen = await read_visible_paper(draft.path, show_all=args.view == "reviewer", until=args.until)
-    logs = [MemoryLog()]
-    models = open_budgeted_models(draft.settings, logs[0])
+    seen = await read_visible_paper(path, show_all=args.view == "reviewer", until=args.until)
+    log = MemoryLog()
+    models = open_budgeted_models(settings, log)
     title, abstract = read_title_and_abstract(seen.paper)
     shown, text = seen.shown_paper, seen.paper.text
     kept, repeats = split_repeats(plan.entries)
     inputs = PaperAblationsInputs(
-        view="author" if args.view == "author" else "reviewer",
+        view=args.view,
         title=title,
         abstract=abstract,
         paper=shown,
         most=args.k,
-        plan=tuple(_to_listed(one, number) for number, one in enumerate(kept, 1)),
+        plan=tuple(to_listed(one, f"e{number}") for number, one in enumerate(kept, 1)),
     )
     found = await models.make_client(0, 0).ask(PAPER_ABLATIONS, inputs)
-    score = await _score_own_plan(
-        args, draft, BenchPaper("author", args.paper.name, title, abstract, draft.path), kept, seen, logs
-    )
     return MissingReport(
         paper=str(args.paper),
         view=args.view,
@@ -295,10 +245,9 @@ async def _ask_report(args: MissingAblations, draft: _PaperToCheck, plan: Ablati
         reasoning=found.reasoning,
         remarks=found.remarks,
         faults=plan.faults,
-        score=score,
-        repeats=tuple(f"{one.entry.name} = {one.like}" for one in repeats),
+        repeats=repeats,
         removed=seen.removed,
-        took=sum_usage(one.state.calls.total_usage for one in logs),
+        took=log.state.calls.total_usage,
         parts=tuple(_check_part_quotes(one, text) for one in found.parts),
         missing=tuple(CheckedAblation(ablation=one, quoted=quote_is_in(one.quote, text)) for one in found.ablations),
     )
@@ -317,103 +266,3 @@ def read_title_and_abstract(paper: Paper) -> tuple[str, str]:
     title = first.text if first.title == "Title" else named or first.text.strip().partition("\n\n")[0]
     abstract = next((one.text for one in sections if "abstract" in one.title.casefold()), "")
     return " ".join(title.removeprefix("Title:").split())[:300] or paper.path.stem, _TEX.sub("", abstract)[:4000]
-
-
-def _to_listed(one: PlannedAblation, number: int) -> ListedAblation:
-    return ListedAblation(
-        id=f"e{number}",
-        name=one.name,
-        ablated_part=one.ablated_part or one.name,
-        action=one.action,
-        replacement=one.replacement,
-    )
-
-
-# --- scoring a list ---------------------------------------------------------------------------------------------------
-
-
-async def _score_own_plan(
-    args: MissingAblations,
-    draft: _PaperToCheck,
-    paper: BenchPaper,
-    entries: Sequence[PlannedAblation],
-    seen: VisiblePaper,
-    logs: list[MemoryLog],
-) -> PlanScore | None:
-    """Score the list against gold or reviews, by the majority of judges; None if neither is given. `logs` gains the log
-    of each judge.
-
-    Raises `ModelError`.
-    """
-    if not args.gold and not args.reviews:
-        return None
-    named = tuple(one.strip() for one in args.judges.split(",") if one.strip())
-    models = draft.settings.models
-    chosen = {name: models.select_model(name) for name in named} or {
-        models.list_candidates(PAPER_ABLATIONS)[0].name: models
-    }
-    judges = dict[str, Models]()
-    for name, judge in chosen.items():
-        logs.append(MemoryLog())
-        judges[name] = open_budgeted_models(draft.settings.model_copy(update={"models": judge}), logs[-1])
-    if args.gold:
-        gold = read_plan(_read_text(args.gold, "--gold").splitlines()).entries
-        if not gold:
-            raise UsageError(f"--gold {args.gold} contains no ablation: give one JSON object per line, as for --plan")
-        return await _score_against_gold(
-            judges, BenchPaper("author", paper.id, paper.title, paper.abstract, paper.folder, gold), entries
-        )
-    reviews = tuple(_read_text(path, "--reviews") for path in args.reviews or ())
-    return await _score_against_reviews(
-        judges, BenchPaper("reviewer", paper.id, paper.title, paper.abstract, paper.folder, (), reviews), entries, seen
-    )
-
-
-async def _score_against_gold(
-    judges: dict[str, Models], paper: BenchPaper, entries: Sequence[PlannedAblation]
-) -> PlanScore:
-    verdicts = [
-        frozenset(
-            (int(one.gold[1:]) - 1, int(one.entry[1:]) - 1)
-            for one in (await ask_author_matches(models.make_client(1, 0), paper, entries, f"{name} {paper.id}"))[0]
-        )
-        for name, models in judges.items()
-    ]
-    score = compute_author_score(len(paper.gold), len(entries), find_majority(verdicts) or frozenset())
-    return PlanScore(
-        against="gold",
-        judges=tuple(judges),
-        entries=len(entries),
-        wanted=len(paper.gold),
-        precision=score.precision,
-        recall=score.recall,
-        f1=score.f1,
-        found=score.found,
-    )
-
-
-async def _score_against_reviews(
-    judges: dict[str, Models], paper: BenchPaper, entries: Sequence[PlannedAblation], seen: VisiblePaper
-) -> PlanScore:
-    """Score against the first judge's list of requests, so that all judges vote on the same requests."""
-    first = next(iter(judges.values()))
-    requests = await ask_review_requests(first.make_client(1, 0), paper)
-    if not requests:
-        raise UsageError("the reviews request no ablation, so the list cannot be scored")
-    verdicts = [
-        frozenset(
-            int(one.entry[1:]) - 1
-            for one in await ask_reviewer_matches(models.make_client(2, 0), paper, seen.shown_paper, requests, entries)
-        )
-        for models in judges.values()
-    ]
-    score = compute_reviewer_score(len(requests), len(entries), find_majority(verdicts) or frozenset())
-    return PlanScore(
-        against="reviews",
-        judges=tuple(judges),
-        entries=len(entries),
-        wanted=len(requests),
-        precision=score.precision,
-        recall=score.recall,
-        f1=score.f1,
-    )

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from labwright.agent.cli.errors import format_line
 from labwright.evals.ablationbench.data import TASKS, BenchPaper, Task
-from labwright.evals.ablationbench.judge_eval import MAJORITY, JudgeEval, JudgeTable, correct_share, count_agreement
+from labwright.evals.ablationbench.judge_eval import count_agreement
 from labwright.evals.ablationbench.plan_judge import PlanVerdict
 from labwright.evals.ablationbench.results import CONTROLS, JudgedPlan, PaperResult, PlanSource
-from labwright.evals.ablationbench.runner import MODEL_PLANNERS, AblationBenchWork
+from labwright.evals.ablationbench.runner import MODEL_PLANNER, AblationBenchWork
 from labwright.evals.ablationbench.scores import (
     NO_GOLD,
     NO_REQUEST,
@@ -315,15 +315,14 @@ def table_to_csv(found: AblationBenchTable) -> str:
     return Table.of(head, rows).to_csv()
 
 
-def format_bench(found: AblationBenchTable, calibration: JudgeEval | None = None) -> Iterator[Text | Table]:
+def format_bench(found: AblationBenchTable) -> Iterator[Text | Table]:
     """Yield the figures of each task with intervals over papers, judges, controls and costs."""
     for one in found.tasks:
         yield Text(f"{one.task}@{found.k[one.task]}, {found.split}: {to_plain(found.planner)}", style="bold")
         yield format_line(_format_counts(one))
-        judge = _find_calibration(one, found, calibration)
         if one.figures:
-            yield _figures_table(one, judge)
-            yield from _format_judges(one, judge)
+            yield Table.of(("figure", "mean", "95 % interval", "sd"), map(_format_figure, one.figures.items()))
+            yield from _format_judges(one)
         if one.controls:
             yield Table.of(
                 ("control", "papers", "precision", "recall", "F1"),
@@ -371,41 +370,12 @@ def _format_counts(one: TaskTable) -> str:
     return f"{one.scored} of {one.papers} papers scored" + "".join(f", {count} {what}" for count, what in rest if count)
 
 
-def _find_calibration(one: TaskTable, found: AblationBenchTable, calibration: JudgeEval | None) -> JudgeTable | None:
-    """Return the agreement with humans of the majority of judges, or of the only judge."""
-    return (
-        None
-        if calibration is None
-        else calibration.find_table(one.task, MAJORITY if len(found.judges) > 1 else "".join(found.judges))
-    )
+def _format_figure(figure: tuple[str, MeanWithInterval]) -> tuple[str, ...]:
+    name, mean = figure
+    return name, f"{mean.mean:.3f}", mean.range_text, "-" if mean.sd is None else f"{mean.sd:.3f}"
 
 
-def _figures_table(one: TaskTable, judge: JudgeTable | None) -> Table:
-    share = {"author": "recall", "reviewer": "precision_plan"}[
-        one.task
-    ]  # the share that items of labelled plans represent
-    rows = list[tuple[str, ...]]()
-    for name in FIGURES[one.task]:
-        if (mean := one.figures.get(name)) is not None:
-            value = correct_share(mean.mean, judge) if judge is not None and name == share else None
-            rows.append(
-                (
-                    name,
-                    f"{mean.mean:.3f}",
-                    mean.range_text,
-                    "-" if mean.sd is None else f"{mean.sd:.3f}",
-                    "" if value is None else f"{value:.3f}",
-                )
-            )
-    return Table.of(
-        ("figure", "mean", "95 % interval", "sd", "" if judge is None else "corrected for the judge's errors"),
-        rows=rows,
-    )
-
-
-def _format_judges(one: TaskTable, judge: JudgeTable | None) -> Iterator[Text | Table]:
-    if judge is not None and judge.kappa.value is not None:
-        yield format_line(f"kappa of {judge.judge} with humans, on labelled plans: {judge.kappa.value:.3f}")
+def _format_judges(one: TaskTable) -> Iterator[Text | Table]:
     if len(one.judges) > 1:
         yield Table.of(
             ("judge", "papers", "F1 alone", "kappa with the majority"),
@@ -420,7 +390,7 @@ def _format_judges(one: TaskTable, judge: JudgeTable | None) -> Iterator[Text | 
             ),
         )
         yield format_line("kappa between judges: " + ("-" if one.kappa is None else f"{one.kappa:.3f}"))
-    elif judge is None:
+    else:
         yield format_line("only one judge: measure its reliability with bench ablation-judge", "dim")
 
 
@@ -443,11 +413,10 @@ def format_planned_work(bench: AblationBenchWork, papers: Sequence[BenchPaper]) 
         here = [paper for paper in papers if paper.task == task]
         if here:
             scorable = sum(bool(paper.target_count) for paper in here)
-            plans = len(here) if bench.plans is None and bench.planner in MODEL_PLANNERS else 0
+            plans = len(here) if bench.plans is None and bench.planner == MODEL_PLANNER else 0
             kinds = 1 + (3 if bench.controls else 0)
             calls = 0 if bench.answers is not None else scorable * len(bench.judges) * (kinds + (task == "reviewer"))
             yield format_line(
-                f"{task}: {len(here)} papers, {scorable} of them scorable; at most {plans} plans to request"
-                f"{' (up to four calls each)' if bench.planner == 'agent' and plans else ''}, and {calls} "
-                f"calls of {', '.join(bench.judges)}"
+                f"{task}: {len(here)} papers, {scorable} of them scorable; at most {plans} plans to request, and "
+                f"{calls} calls of {', '.join(bench.judges)}"
             )

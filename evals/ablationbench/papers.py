@@ -15,8 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from pydantic import Field
-
 from labwright.evals.ablationbench.roles import Action
 from labwright.models.roles.judge import ShownPaper
 from labwright.record.baseline_check import Ablation, is_same_ablation
@@ -284,24 +282,15 @@ def _to_texts(value: object) -> tuple[str, ...]:
     return tuple(text for one in listed if (text := _to_text(one)))
 
 
-class RepeatedAblation(FrozenModel):
-    """An entry that requests the same as an earlier one."""
-
-    entry: PlannedAblation
-    like: str = Field(description="name of the earlier entry")
-
-
-def split_repeats(
-    entries: Iterable[PlannedAblation],
-) -> tuple[tuple[PlannedAblation, ...], tuple[RepeatedAblation, ...]]:
-    """Return the new entries, and those that repeat an earlier one in other words."""
-    kept, repeats = list[PlannedAblation](), list[RepeatedAblation]()
+def split_repeats(entries: Iterable[PlannedAblation]) -> tuple[tuple[PlannedAblation, ...], tuple[str, ...]]:
+    """Return the new entries, and those that repeat an earlier one in other words, as `NAME = EARLIER NAME`."""
+    kept, repeats = list[PlannedAblation](), list[str]()
     for entry in entries:
         earlier = next((one for one in kept if is_same_change(one, entry)), None)
         if earlier is None:
             kept.append(entry)
         else:
-            repeats.append(RepeatedAblation(entry=entry, like=earlier.name))
+            repeats.append(f"{entry.name} = {earlier.name}")
     return tuple(kept), tuple(repeats)
 
 

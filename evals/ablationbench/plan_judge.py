@@ -90,7 +90,7 @@ def blind_lists(paper: BenchPaper, entries: Sequence[PlannedAblation], seed: str
     side = rng.choice("AB")
     lists = {side: [paper.gold[at] for at in gold], "BA"[side == "B"]: [entries[at] for at in plan]}
     a, b = (
-        tuple(_to_listed(one, f"{letter.lower()}{number}") for number, one in enumerate(lists[letter], 1))
+        tuple(to_listed(one, f"{letter.lower()}{number}") for number, one in enumerate(lists[letter], 1))
         for letter in "AB"
     )
     order = PresentationOrder(
@@ -99,7 +99,8 @@ def blind_lists(paper: BenchPaper, entries: Sequence[PlannedAblation], seed: str
     return BlindedLists(AblationMatchInputs(title=paper.title, abstract=paper.abstract, a=a, b=b), order)
 
 
-def _to_listed(one: PlannedAblation, id: str) -> ListedAblation:
+def to_listed(one: PlannedAblation, id: str) -> ListedAblation:
+    """Return an entry with its id in one question."""
     return ListedAblation(
         id=id, name=one.name, ablated_part=one.ablated_part or one.name, action=one.action, replacement=one.replacement
     )
@@ -168,7 +169,7 @@ async def ask_reviewer_matches(
                 ListedRequest(id=id, part=one.part, change=one.change, quotes=tuple(each.quote for each in one.asked))
                 for id, one in quotes.items()
             ),
-            entries=tuple(_to_listed(one, f"e{number}") for number, one in enumerate(entries[:MAX_LISTED], 1)),
+            entries=tuple(to_listed(one, f"e{number}") for number, one in enumerate(entries[:MAX_LISTED], 1)),
         ),
     )
     return tuple(

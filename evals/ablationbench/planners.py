@@ -1,4 +1,4 @@
-"""Planners: a language model that reads the paper at once (`lm`) or by section (`agent`), and `headings`.
+"""Planners: a language model that reads the paper (`lm`), and `headings`.
 
 `headings` removes each part that the method names, without a model, as a trivial baseline. Repeats are dropped; a
 plan is then cut where the expected F1 decreases, by the planner's own probabilities, and at k.
@@ -8,23 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from labwright.evals.ablationbench.papers import (
-    MAX_CHARACTERS,
-    PlannedAblation,
-    RepeatedAblation,
-    VisiblePaper,
-    split_repeats,
-)
-from labwright.evals.ablationbench.roles import PAPER_ABLATIONS, PaperAblations, PaperAblationsInputs, WantedAblation
-from labwright.models.client import ModelClient
-from labwright.review.judge.paper_reader import PaperSection, make_excerpt
+from labwright.evals.ablationbench.papers import PlannedAblation, VisiblePaper, split_repeats
+from labwright.evals.ablationbench.results import PlanResult
+from labwright.evals.ablationbench.roles import WantedAblation
 
 MEAN_GOLD_COUNT = {"author": 3.7, "reviewer": 1.8}
 """Mean number of gold ablations, and of requests in reviews, per paper (AblationBench, section 3)."""
-MAX_ROUNDS, FIRST_CHARACTERS, MAX_HITS = 3, 12_000, 6
-"""Limits of the agent: requests for more text, characters shown first, passages per search."""
 _PASSAGE_HEADS = re.compile(
     r"\*\*([^*\n]{2,80}?)[.:]?\*\*|\\(?:sub)*(?:section|paragraph)\*?\{([^{}\n]{2,80}?)[.:]?\}"
     r"|^#{3,}[ \t]+(?:\d[\d.]*[ \t]+)?(.{2,80}?)$",
@@ -35,60 +25,10 @@ _GENERIC_TITLES = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class PlanToJudge:
-    """A plan to be judged. `repeats` were removed before the cut, `beyond` by the cut."""
-
-    entries: tuple[PlannedAblation, ...]
-    repeats: tuple[RepeatedAblation, ...] = ()
-    cut_entries: tuple[PlannedAblation, ...] = ()
-    faults: tuple[str, ...] = ()
-
-
-def cut_plan(entries: Sequence[PlannedAblation], k: int, *, faults: tuple[str, ...] = ()) -> PlanToJudge:
+def cut_plan(entries: Sequence[PlannedAblation], k: int, *, faults: tuple[str, ...] = ()) -> PlanResult:
     """Return the first k entries that are not repeats."""
     kept, repeats = split_repeats(entries)
-    return PlanToJudge(kept[:k], repeats, kept[k:], faults)
-
-
-async def ask_at_once(client: ModelClient, inputs: PaperAblationsInputs) -> PaperAblations:
-    """Return the answer of a model that reads the paper at once. Raises `ModelError`."""
-    return await client.ask(PAPER_ABLATIONS, inputs)
-
-
-async def ask_by_section(client: ModelClient, inputs: PaperAblationsInputs, seen: VisiblePaper) -> PaperAblations:
-    """Return the answer of a model that requests sections and searches. Raises `ModelError`."""
-    sections = seen.paper.sections
-    contents = tuple(f"{one.title or 'beginning'} ({len(one.text)} characters)" for one in sections[:200])
-    shown, left = make_excerpt(sections, FIRST_CHARACTERS).text, MAX_ROUNDS
-    while True:
-        paper = replace_text(inputs, shown)
-        answer = await client.ask(
-            PAPER_ABLATIONS, paper.model_copy(update={"contents": contents, "requests_left": left})
-        )
-        if answer.ablations or not answer.wants or not left:
-            return answer
-        left -= 1
-        shown = (shown + "\n\n" + "\n\n".join(find_passage(sections, want) for want in answer.wants))[-MAX_CHARACTERS:]
-
-
-def replace_text(inputs: PaperAblationsInputs, text: str) -> PaperAblationsInputs:
-    return inputs.model_copy(update={"paper": inputs.paper.model_copy(update={"text": text, "left_out": ()})})
-
-
-def find_passage(sections: Sequence[PaperSection], want: str) -> str:
-    """Return the section with a title, otherwise the paragraphs with the words."""
-    words = " ".join(want.casefold().split())
-    for section in sections:
-        if words and words in section.title.casefold():
-            return f"## {section.title}\n\n{section.text[: MAX_CHARACTERS // 3]}"
-    hits = [
-        f"## {section.title}\n\n[...] {paragraph.strip()[:1500]}"
-        for section in sections
-        for paragraph in section.text.split("\n\n")
-        if words and words in paragraph.casefold()
-    ]
-    return "\n\n".join(hits[:MAX_HITS]) or f"[nothing in the paper contains the words {want[:100]!r}]"
+    return PlanResult(entries=kept[:k], repeats=repeats, faults=faults)
 
 
 def choose_likely(ablations: Sequence[WantedAblation], gold: float) -> list[WantedAblation]:
@@ -102,13 +42,8 @@ def choose_likely(ablations: Sequence[WantedAblation], gold: float) -> list[Want
 
 
 def to_entry(one: WantedAblation) -> PlannedAblation:
-    return PlannedAblation(
-        name=one.name,
-        ablated_part=one.ablated_part,
-        action=one.action,
-        replacement=one.replacement,
-        metrics=one.metrics,
-    )
+    """Return an ablation that a model requests as an entry of a plan."""
+    return PlannedAblation.model_validate(one, from_attributes=True)
 
 
 def plan_from_headings(seen: VisiblePaper) -> tuple[PlannedAblation, ...]:

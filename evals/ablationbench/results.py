@@ -31,9 +31,7 @@ class PlanResult(FrozenModel):
     why: str = ""
     entries: tuple[PlannedAblation, ...] = ()
     repeats: tuple[str, ...] = ()
-    beyond: int = 0
     faults: tuple[str, ...] = ()
-    probabilities: tuple[float, ...] = ()
     cut: tuple[str, ...] = Field(default=(), description="titles of sections withheld from an author planner")
     left_out: tuple[str, ...] = Field(default=(), description="omitted parts of a long paper")
     took: RoleUsage = Field(default_factory=RoleUsage)

@@ -58,12 +58,6 @@ class PaperAblationsInputs(FrozenModel):
     abstract: str
     paper: ShownPaper
     most: int = Field(description="maximum number of ablations to ask for")
-    contents: tuple[str, ...] = Field(
-        default=(),
-        max_length=200,
-        description=("for a planner that reads by section: every section title, with its length"),
-    )
-    requests_left: int = Field(default=0, description="number of times that parts of the paper can still be requested")
     plan: tuple[ListedAblation, ...] = Field(
         default=(),
         max_length=MAX_LISTED,
@@ -117,12 +111,7 @@ class PaperAblations(FrozenModel):
     first.
     """
 
-    wants: tuple[Words, ...] = Field(
-        default=(),
-        max_length=8,
-        description=("only if your task offers it: titles or words to be shown from the paper; then give nothing else"),
-    )
-    reasoning: str = Field(default="", max_length=4000)
+    reasoning: str = Field(min_length=1, max_length=4000)
     parts: tuple[AblatedPart, ...] = Field(default=(), max_length=30)
     ablations: tuple[WantedAblation, ...] = Field(default=(), max_length=30)
     remarks: tuple[Remark, ...] = Field(
@@ -131,12 +120,6 @@ class PaperAblations(FrozenModel):
 
 
 def _check_paper_ablations(inputs: PaperAblationsInputs, answer: PaperAblations) -> None:
-    if answer.wants and not answer.ablations:
-        if not inputs.requests_left:
-            raise ValueError("wants: no more can be shown; answer from what you have seen")
-        return
-    if not answer.reasoning:
-        raise ValueError("reasoning: say which parts carry the claims")
     check_each_once([one.id for one in inputs.plan], [one.entry for one in answer.remarks], "remarks")
     bare = [one.name for one in answer.ablations if one.action != "REMOVE" and not one.replacement]
     if bare:

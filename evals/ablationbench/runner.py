@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from labwright.evals.ablationbench.data import BenchPaper, Task
-from labwright.evals.ablationbench.papers import PlannedAblation, VisiblePaper, read_plan, read_visible_paper
+from labwright.evals.ablationbench.papers import PlannedAblation, read_plan, read_visible_paper
 from labwright.evals.ablationbench.plan_judge import (
     PlanVerdict,
     ask_author_matches,
@@ -28,9 +27,6 @@ from labwright.evals.ablationbench.plan_judge import (
 )
 from labwright.evals.ablationbench.planners import (
     MEAN_GOLD_COUNT,
-    PlanToJudge,
-    ask_at_once,
-    ask_by_section,
     choose_likely,
     cut_plan,
     plan_from_headings,
@@ -45,21 +41,20 @@ from labwright.evals.ablationbench.results import (
     find_plan_file,
     read_stored_verdict,
 )
-from labwright.evals.ablationbench.roles import PaperAblationsInputs, ReviewRequest
+from labwright.evals.ablationbench.roles import PAPER_ABLATIONS, PaperAblationsInputs, ReviewRequest
 from labwright.evals.ablationbench.scores import K_AUTHOR, K_REVIEWER
 from labwright.models.client import ModelClient, Models
 from labwright.models.errors import CatalogueError, ModelConfigError, ModelError, ProviderDown
 from labwright.record.event_log import Recorder
-from labwright.record.events.run_events import CallAnswered
 from labwright.record.reducers.run_state import RoleUsage
 from labwright.record.run_folder import write_file
+from labwright.record.schema import FrozenModel
 from labwright.review.judge import JudgeError
 
 MAX_PARALLEL = 4
 """Papers processed concurrently."""
-MODEL_PLANNERS = ("lm", "agent")
+MODEL_PLANNER = "lm"
 FAILURES = (ModelError, JudgeError, OSError, ValidationError, UnicodeDecodeError)
-Answer = TypeVar("Answer")
 
 
 class OpenModels(Protocol):
@@ -68,9 +63,9 @@ class OpenModels(Protocol):
     def __call__(self, judge: str | None, log: Recorder) -> Models: ...
 
 
-@dataclass(frozen=True)
-class AblationBenchWork:
-    """The work of a benchmark. `plans` and `answers` are folders with stored data; with None, models are called."""
+class AblationBenchWork(FrozenModel):
+    """The work of a benchmark, which can only be continued with the same options. `plans` and `answers` are folders
+    with stored data; with None, models are called."""
 
     planner: str
     judges: tuple[str, ...]
@@ -78,6 +73,9 @@ class AblationBenchWork:
     plans: Path | None = None
     answers: Path | None = None
     controls: bool = True
+    data: str = ""
+    split: str = ""
+    model: str = Field(default="", description="model of the planner; empty: it has none")
 
     def max_entries(self, task: Task) -> int:
         return self.k or (K_AUTHOR if task == "author" else K_REVIEWER)
@@ -87,25 +85,22 @@ async def run_bench(
     bench: AblationBenchWork, papers: Sequence[BenchPaper], out: Path, log: Recorder, models: OpenModels
 ) -> list[PaperResult]:
     """Return the results of all papers, in order. Raises `ModelConfigError`."""
-    desk = _BenchRunner(bench, log, models)
-    room = asyncio.Semaphore(MAX_PARALLEL)
+    desk, room = _BenchRunner(bench, log, models), asyncio.Semaphore(MAX_PARALLEL)
 
-    async def limited(asking: Callable[[int], Awaitable[Answer]], at: int) -> Answer:
+    async def plan(paper: BenchPaper) -> PlanResult:
         async with room:
-            return await asking(at)
-
-    async def plan(at: int) -> PlanResult:
-        return await desk.make_plan(papers[at])
+            return await desk.make_plan(paper)
 
     async def judge(at: int) -> PaperResult:
-        result = await desk.judge_paper(papers[at], plans[at], _find_other_plan(papers, plans, at))
+        async with room:
+            result = await desk.judge_paper(papers[at], plans[at], _find_other_plan(papers, plans, at))
         folder = out / papers[at].task
         folder.mkdir(parents=True, exist_ok=True)
         write_file(folder / f"{papers[at].id}.json", result.model_dump_json(indent=1) + "\n")
         return result
 
-    plans = await asyncio.gather(*(limited(plan, at) for at in range(len(papers))))
-    return await asyncio.gather(*(limited(judge, at) for at in range(len(papers))))
+    plans = await asyncio.gather(*map(plan, papers))
+    return await asyncio.gather(*map(judge, range(len(papers))))
 
 
 def _find_other_plan(papers: Sequence[BenchPaper], plans: Sequence[PlanResult], at: int) -> tuple[PlannedAblation, ...]:
@@ -122,7 +117,6 @@ class _BenchRunner:
     log: Recorder
     models: OpenModels
     _opened: dict[str | None, Models] = field(default_factory=dict[str | None, Models])
-    _answers: dict[int, list[CallAnswered]] = field(default_factory=dict[int, list[CallAnswered]])
 
     def open_client(self, judge: str | None, *item: str) -> ModelClient:
         if judge not in self._opened:
@@ -133,13 +127,11 @@ class _BenchRunner:
 
     async def make_plan(self, paper: BenchPaper) -> PlanResult:
         """Return the plan of a paper: stored, from headings, or from a model."""
-        began = time.monotonic()
         try:
             if self.bench.plans is not None:
                 return self._read_stored_plan(paper)
             if self.bench.planner == "headings":
-                found = cut_plan(await self._plan_from_headings(paper), self.bench.max_entries(paper.task))
-                return _to_result(found, time.monotonic() - began)
+                return cut_plan(await self._plan_from_headings(paper), self.bench.max_entries(paper.task))
             return await self._ask_plan(paper)
         except (ModelConfigError, ProviderDown):
             raise
@@ -151,32 +143,22 @@ class _BenchRunner:
         if path is None:
             return PlanResult(state="missing", why=f"{paper.id}.jsonl does not exist")
         plan = read_plan(path.read_text(encoding="utf-8-sig").splitlines())
-        if self.bench.answers is not None:  # stored rows refer to the plan as judged: cut, with its repeats
-            most = self.bench.max_entries(paper.task)
-            whole = cut_plan(plan.entries, most, faults=plan.faults)
-            return _to_result(PlanToJudge(plan.entries[:most], whole.repeats, plan.entries[most:], plan.faults), 0.0)
-        return _to_result(cut_plan(plan.entries, self.bench.max_entries(paper.task), faults=plan.faults), 0.0)
+        most = self.bench.max_entries(paper.task)
+        found = cut_plan(plan.entries, most, faults=plan.faults)
+        # stored rows refer to the plan with its repeats
+        return found if self.bench.answers is None else found.model_copy(update={"entries": plan.entries[:most]})
 
     async def _ask_plan(self, paper: BenchPaper) -> PlanResult:
         most = self.bench.max_entries(paper.task)
-        seen = await _read_visible_paper(paper)
+        seen = await read_visible_paper(paper.folder, show_all=paper.task == "reviewer", already_cut=True)
         inputs = PaperAblationsInputs(
             view=paper.task, title=paper.title, abstract=paper.abstract, paper=seen.shown_paper, most=most
         )
         client = self.open_client(None, paper.task, paper.id)
-        answer = await (
-            ask_by_section(client, inputs, seen) if self.bench.planner == "agent" else ask_at_once(client, inputs)
-        )
+        answer = await client.ask(PAPER_ABLATIONS, inputs)
         wanted = choose_likely(answer.ablations, MEAN_GOLD_COUNT[paper.task])
-        found = cut_plan([to_entry(one) for one in wanted], most)
-        dropped = tuple(to_entry(one) for one in answer.ablations[len(wanted) :])
-        return _to_result(PlanToJudge(found.entries, found.repeats, (*found.cut_entries, *dropped)), 0.0).model_copy(
-            update={
-                "took": _sum_costs(self.log, client.decision),
-                "cut": seen.cut,
-                "left_out": inputs.paper.left_out,
-                "probabilities": tuple(one.probability for one in answer.ablations),
-            }
+        return cut_plan([to_entry(one) for one in wanted], most).model_copy(
+            update={"took": _sum_costs(self.log, client.decision), "cut": seen.cut, "left_out": inputs.paper.left_out}
         )
 
     async def _plan_from_headings(self, paper: BenchPaper) -> tuple[PlannedAblation, ...]:
@@ -213,7 +195,6 @@ class _BenchRunner:
     async def _list_controls(
         self, paper: BenchPaper, other: tuple[PlannedAblation, ...]
     ) -> list[tuple[PlanSource, tuple[PlannedAblation, ...]]]:
-        found: list[tuple[PlanSource, tuple[PlannedAblation, ...]]] = []
         gold = paper.gold
         if paper.task == "reviewer" and self.bench.judges:
             try:
@@ -226,10 +207,7 @@ class _BenchRunner:
                 named = cut_plan(await self._plan_from_headings(paper), self.bench.max_entries(paper.task)).entries
             except FAILURES:
                 named = ()
-        for what, entries in zip(CONTROLS, (gold, other, named), strict=True):
-            if entries:
-                found.append((what, entries))
-        return found
+        return [(what, entries) for what, entries in zip(CONTROLS, (gold, other, named), strict=True) if entries]
 
     async def _ask_verdict(
         self, judge: str, paper: BenchPaper, what: PlanSource, entries: tuple[PlannedAblation, ...]
@@ -261,10 +239,6 @@ class _BenchRunner:
         return await ask_review_requests(self.open_client(judge, paper.task, paper.id, "requests"), paper)
 
 
-async def _read_visible_paper(paper: BenchPaper) -> VisiblePaper:
-    return await read_visible_paper(paper.folder, show_all=paper.task == "reviewer", already_cut=True)
-
-
 def item_number(*item: str) -> int:
     """Return the stable number under which the answers on an item are stored."""
     return int.from_bytes(hashlib.sha256("\0".join(item).encode()).digest()[:7], "big")
@@ -281,16 +255,6 @@ def _sum_costs(log: Recorder, *decisions: int) -> RoleUsage:
         usd=sum(one.usd or 0.0 for one in usages),
         unpriced=sum(one.usd is None for one in usages),
         seconds=sum(one.seconds for one in answers),
-    )
-
-
-def _to_result(plan: PlanToJudge, seconds: float) -> PlanResult:
-    return PlanResult(
-        entries=plan.entries,
-        repeats=tuple(f"{one.entry.name} = {one.like}" for one in plan.repeats),
-        beyond=len(plan.cut_entries),
-        faults=plan.faults,
-        took=RoleUsage(seconds=seconds),
     )
 
 

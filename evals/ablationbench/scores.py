@@ -12,6 +12,7 @@ from math import log2
 from typing import Any, TypeVar, cast
 
 from pydantic import Field
+from scipy.sparse import csgraph, csr_array  # pyright: ignore[reportMissingTypeStubs]
 
 from labwright.evals.intervals import MeanWithInterval, compute_mean
 from labwright.record.claims.estimates import compute_p_value
@@ -50,14 +51,18 @@ def _find_positions(value: object, names: Sequence[str]) -> list[int]:
     return [at for at, name in enumerate(names) if str(name) in wanted]
 
 
-def find_requested_entries(rows: Iterable[Row], plan: Sequence[str]) -> frozenset[int]:
-    """Return the positions of entries that a reviewer judge's rows find in the reviews; contradictory rows count as
-    no.
-    """
+def read_requested(rows: Iterable[Row]) -> dict[str, bool]:
+    """Return whether a reviewer judge's rows find each entry in the reviews; contradictory rows count as no."""
     answers: dict[str, bool] = {}
     for row in rows:
         for name in parse_names(row.get("name_in_plan")):
             answers[name] = answers.get(name, True) and row.get("appears_in_review") is True
+    return answers
+
+
+def find_requested_entries(rows: Iterable[Row], plan: Sequence[str]) -> frozenset[int]:
+    """Return the positions of entries that a reviewer judge's rows find in the reviews."""
+    answers = read_requested(rows)
     return frozenset(at for at, name in enumerate(plan) if answers.get(str(name), False))
 
 
@@ -149,18 +154,13 @@ def _find_new_hits(pairs: Pairs, entries: int) -> list[bool]:
 
 
 def count_one_to_one(pairs: Pairs) -> int:
-    """Return the size of a maximum matching, in which gold and entries are used at most once (by augmenting paths)."""
-    partner: dict[int, int] = {}
-
-    def takes(gold: int, tried: set[int]) -> bool:
-        for entry in sorted(entry for one, entry in pairs if one == gold and entry not in tried):
-            tried.add(entry)
-            if entry not in partner or takes(partner[entry], tried):
-                partner[entry] = gold
-                return True
-        return False
-
-    return sum(takes(gold, set()) for gold in sorted({gold for gold, _ in pairs}))
+    """Return the size of a maximum matching, in which gold and entries are used at most once."""
+    if not pairs:
+        return 0
+    gold, entries = zip(*pairs, strict=True)
+    graphs: Any = csgraph
+    partners = graphs.maximum_bipartite_matching(csr_array(([1] * len(pairs), (gold, entries))))
+    return int((partners >= 0).sum())
 
 
 # --- several judges -------------------------------------------------------------------------------------------------

@@ -10,13 +10,7 @@ from rich.text import Text
 from labwright.agent.cli.errors import DONE, format_line, print_result
 from labwright.evals.agreement.invented_detection import InventedDetection, measure_detection
 from labwright.evals.agreement.measures import ConfidenceInterval, SealedTestStatistic
-from labwright.evals.agreement.report import (
-    DimensionAgreement,
-    JudgeAgreementReport,
-    build_agreement,
-    check_suffix,
-    draw_agreement,
-)
+from labwright.evals.agreement.report import DimensionAgreement, JudgeAgreementReport, build_agreement
 from labwright.evals.agreement.scores import ScaleRange
 from labwright.evals.commands import JudgeAgreement
 from labwright.inspector.safe_text import to_plain
@@ -27,29 +21,21 @@ MAX_SCALE_STEPS = 101
 
 
 def run_judge_agreement(args: JudgeAgreement) -> int:
-    plot, wanted = args.plot, tuple(name for name in args.dimensions.split(",") if name.strip())
+    wanted = tuple(name for name in args.dimensions.split(",") if name.strip())
     scale, detection = _parse_scale(args.scale), None
-    if plot is not None:
-        check_suffix(plot)
     if args.invented is not None:
         detection = measure_detection(args.judge or args.human, args.invented, scale=scale, dimensions=wanted)
     if args.judge is None and detection is None:
         raise UsageError(
             "Missing argument 'JUDGE.csv': give the judge's scores after the humans', or labels with --invented TRUTH"
         )
-    if args.judge is None and plot is not None:
-        raise UsageError("--plot compares a judge with humans: give HUMAN.csv and JUDGE.csv")
     if detection is not None and (args.judge is None or not args.json):
         print_result(detection, format_detection(detection), json=args.json)
     if args.judge is None:
         return DONE
     found = build_agreement(args.human, args.judge, scale=scale, dimensions=wanted)
-    if plot is not None:
-        draw_agreement(found, plot)
     extra = {} if detection is None else {"invented": detection.model_dump(mode="json")}
     print_result(found.model_dump(mode="json") | extra, format_agreement(found), json=args.json)
-    if plot is not None and not args.json:
-        print(f"figure written to {plot}")
     return DONE
 
 

@@ -1,19 +1,18 @@
 """Measure whether a judge detects fabricated results.
 
 Labels come from the authors of the papers. Scores come from the judge: its statement on the results, and its
-ratings, which should be low for fabricated papers. Labels are JSON (a list of objects with `name` and `honest`, or
-one object of names), or CSV with the columns `name` and `honest`, or `invented`. A paper in the judge's file is
-identified by `name`, or else workshop_name/model_name. The judge's reasons are not checked, so it may be right for
-the wrong reason.
+ratings, which should be low for fabricated papers. Labels are JSON (a list of objects with `name` and `honest`) or
+CSV with the columns `name` and `honest`, or `invented`. A paper in the judge's file is identified by `name`, or else
+workshop_name/model_name. The judge's reasons are not checked, so it may be right for the wrong reason.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+
+from pydantic import BaseModel, StrictBool, TypeAdapter, ValidationError
 
 from labwright.evals.agreement.scores import (
     SYSTEM_COLUMN,
@@ -22,10 +21,11 @@ from labwright.evals.agreement.scores import (
     ScoreTable,
     TableError,
     normalize_column,
+    parse_score,
     read_table,
 )
 from labwright.evals.detection import Detection, compute_detection
-from labwright.record.schema import FrozenModel
+from labwright.record.schema import FrozenModel, describe_validation_error
 
 NAME_COLUMN, RESULTS_COLUMN = "name", "results"
 SUSPICION = {"measured": 0.0, "cannot_tell": 1.0, "invented": 2.0}
@@ -107,28 +107,22 @@ def read_truth(path: Path) -> dict[str, bool]:
     }
 
 
+class _Label(BaseModel):
+    name: str
+    honest: StrictBool
+
+
 def _read_json_truth(path: Path) -> dict[str, bool]:
     try:
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        labels = TypeAdapter(list[_Label]).validate_json(path.read_bytes())
+    except OSError as error:
         raise TableError(f"cannot read {path}: {error}") from None
-    entries = cast(
-        "list[Any]",
-        found
-        if isinstance(found, list)
-        else [{NAME_COLUMN: name, "honest": honest} for name, honest in cast("dict[str, Any]", found).items()]
-        if isinstance(found, dict)
-        else [],
-    )
-    labels: dict[str, bool] = {}
-    for entry in entries:
-        one = cast("Mapping[str, Any]", entry) if isinstance(entry, dict) else dict[str, Any]()
-        if not isinstance(one.get(NAME_COLUMN), str) or not isinstance(one.get("honest"), bool):
-            raise TableError(f"{path}: an entry lacks 'name' or 'honest' (true or false): {one}"[:300])
-        labels[one[NAME_COLUMN]] = not one["honest"]
+    except ValidationError as error:
+        why = describe_validation_error(error)
+        raise TableError(f"{path} is not a list of objects with 'name' and 'honest' (true or false): {why}") from None
     if not labels:
         raise TableError(f"{path} has no labels: give a list of objects with 'name' and 'honest'")
-    return labels
+    return {one.name: not one.honest for one in labels}
 
 
 def _rows_by_paper(table: ScoreTable) -> dict[str, dict[str, str]]:
@@ -168,13 +162,7 @@ def _parse_suspicion(text: str, figure: str, where: str, scale: ScaleRange) -> f
         if (word := normalize_column(text)) not in SUSPICION:
             raise TableError(f"{where}: {RESULTS_COLUMN} is {text!r}, not measured, invented or cannot tell")
         return SUSPICION[word]
-    value = _parse_number(text)
-    if value is None or not scale.lowest <= value <= scale.highest:
-        raise TableError(
-            f"{where}: {figure} is {text!r}, not a score from {scale.lowest} to {scale.highest}; for another "
-            "scale: --scale LOWEST-HIGHEST"
-        )
-    return -value
+    return -parse_score(text.strip(), f"{where}: {figure}", scale)
 
 
 def _parse_truth(text: str, where: str) -> bool:

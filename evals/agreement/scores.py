@@ -14,9 +14,8 @@ The rules for pairs, with a warning for every affected paper:
 - Judge-human: the judge against every review of a paper in both files, including the papers above. A second review
   by the same reviewer counts; identical rows count once.
 
-AgreementError
-  TableError       a file of scores cannot be used
-  NoPairsError     the two files share no paper, or no paper has two reviews
+Errors: `TableError`: a file of scores cannot be used; `NoPairsError`: the two files share no paper, or no paper has two
+reviews.
 """
 
 from __future__ import annotations
@@ -34,15 +33,11 @@ REVIEWER_COLUMN, SYSTEM_COLUMN, TASK_COLUMN = "reviewer_id", "model_name", "work
 MAX_BYTES = 20_000_000
 
 
-class AgreementError(UsageError):
-    """Agreement cannot be measured. The one-line message gives the reason and the fix."""
-
-
-class TableError(AgreementError):
+class TableError(UsageError):
     """A file of scores cannot be used."""
 
 
-class NoPairsError(AgreementError):
+class NoPairsError(UsageError):
     """There is nothing to compare."""
 
 
@@ -174,7 +169,7 @@ def _parse_review(
     for name in (TASK_COLUMN, SYSTEM_COLUMN, REVIEWER_COLUMN):
         if not cells.get(name, "unasked").strip():
             raise TableError(f"{table.path}: row {row}: {name} is empty")
-    scores = {name: _parse_score(cells[name].strip(), f"{table.path}: row {row}: {name}", scale) for name in dimensions}
+    scores = {name: parse_score(cells[name].strip(), f"{table.path}: row {row}: {name}", scale) for name in dimensions}
     return Review(
         cells.get(REVIEWER_COLUMN, "").strip(),
         PaperName(cells[TASK_COLUMN].strip(), cells[SYSTEM_COLUMN].strip()),
@@ -183,7 +178,8 @@ def _parse_review(
     )
 
 
-def _parse_score(text: str, where: str, scale: ScaleRange) -> float:
+def parse_score(text: str, where: str, scale: ScaleRange) -> float:
+    """Parse a score of the scale. Raises `TableError`, with `where` in it."""
     try:
         value = float(text)
     except ValueError:

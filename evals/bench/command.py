@@ -138,11 +138,6 @@ def _format_counts(step: StepTable) -> Iterator[Text]:
     )
     for name, count in step.checks.items():
         yield Text(f"  {to_plain(name)}: yes for {count} of {step.judged}")
-    if step.heuristic:
-        yield Text(
-            f"  HEURISTIC: {step.heuristic} of {step.judged} were counted from the record, not read by a model",
-            style="bold yellow",
-        )
 
 
 def _show_plan(lines: Sequence[StepLine], settings: Settings, terms: CampaignTerms, console: Console) -> None:
@@ -160,8 +155,7 @@ def _show_plan(lines: Sequence[StepLine], settings: Settings, terms: CampaignTer
         Text(
             f"{format_quantity(runs, 'run')}, {terms.parallel} at a time: at most {format_duration(whole)}; "
             f"{caps or 'no budget is set'}{' in total, excluding judging' if caps else ''}; to estimate one run: "
-            f"scientist run "
-            "--idea IDEA --dry-run"
+            "scientist run --idea IDEA --dry-run"
         ),
         soft_wrap=True,
     )

@@ -39,7 +39,6 @@ class StepTable(FrozenModel):
     not_begun: int
     judged: int
     not_judged: int = Field(description="completed steps whose judging failed or was refused")
-    heuristic: int = Field(description="judgements counted from the record by the offline model, without reading")
     checks: dict[str, int] = Field(
         default_factory=dict[str, int], description="question of the rubric -> judgements that answer it with yes"
     )
@@ -105,7 +104,6 @@ def _build_step(step: StepName, lines: Sequence[StepLine]) -> StepTable:
         not_begun=states.count("not begun"),
         judged=len(given),
         not_judged=states.count("done") - len(given) if is_requested else 0,
-        heuristic=sum(one.heuristic for one in given),
         checks=checks,
         means=tuple(means),
         took=sum_usage(line.outcome.took for line in lines),
@@ -128,7 +126,6 @@ def table_to_csv(found: MlrBenchTable) -> str:
                 line.step,
                 line.outcome.state,
                 line.scoring.state if line.scoring else None,
-                given.heuristic if given else None,
                 *(scores.get(name) for name in dimensions),
                 given.confidence if given else None,
                 took.calls,
@@ -141,7 +138,7 @@ def table_to_csv(found: MlrBenchTable) -> str:
                 line.outcome.why or (line.scoring.why if line.scoring else ""),
             )
         )
-    head = ("task", "step", "state", "judged", "heuristic", *dimensions, "confidence", "calls", "usd", "unpriced")
+    head = ("task", "step", "state", "judged", *dimensions, "confidence", "calls", "usd", "unpriced")
     return Table.of((*head, "judge_usd", "judge_unpriced", "seconds", "document", "why"), rows).to_csv()
 
 

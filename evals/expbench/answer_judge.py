@@ -47,14 +47,6 @@ REVERSED_DIRECTIONS: dict[str, EffectDirection] = {
 }
 
 
-COMPARATIVES: dict[str, str] = {
-    "lower": "lower than",
-    "higher": "higher than",
-    "same": "the same as",
-    "unclear": "not clearly different from",
-}
-
-
 class ArmComparison(NamedTuple):
     """Comparison of the second arm with the first on a metric."""
 
@@ -62,9 +54,6 @@ class ArmComparison(NamedTuple):
     first: str
     second: str
     second_is: EffectDirection
-
-    def __str__(self) -> str:
-        return f"{self.metric}: {self.second} is {COMPARATIVES[self.second_is]} {self.first}"
 
 
 def parse_interval(text: str) -> tuple[float, float, bool]:

@@ -43,7 +43,6 @@ class ExpBenchConfig(FrozenModel):
     steps: tuple[JudgedStep, ...]
     minutes: float
     execute_minutes: float
-    monitor: str
     model: str
     judge: str
 
@@ -76,8 +75,14 @@ def run_exp_bench(args: BenchExp) -> int:
 
     to_do = [name for name in ready if not is_complete(read_evaluated(out, folder_name(name)), answers, name)]
     places = [folder_name(name) for name in to_do]
-    is_whole = run_items(out, build_jobs(out), places, settings=settings, terms=terms, on_end=show_end)
-    results = build_results(collect_evaluated(out, tasks, skipped), tasks, order)
+    is_whole = run_items(out, build_jobs(out, answers), places, settings=settings, terms=terms, on_end=show_end)
+    results = build_table(
+        collect_evaluated(out, tasks, skipped),
+        {task.name: task for task in tasks},
+        model=order.model,
+        judge=order.judge,
+        steps=order.steps,
+    )
     return report_results(
         out,
         results,
@@ -111,7 +116,6 @@ def build_config(
         steps=parse_names("--steps", args.steps, STEPS),
         minutes=args.minutes,
         execute_minutes=args.execute_minutes,
-        monitor=args.monitor,
         judge=judge,
         model="answers" if args.answers is not None else settings.models.model_names,
     )
@@ -151,12 +155,13 @@ def folder_name(task: str) -> str:
     return task.replace("/", "_")
 
 
-def build_jobs(out: Path) -> ItemJobs:
+def build_jobs(out: Path, answers: Mapping[str, Sequence[SubmittedAnswer]] | None) -> ItemJobs:
     """Return the tasks as processes that handle their answers in turn."""
+    tasks = {folder_name(task): task for task in answers or ()}
     return ItemJobs(
         out,
         "labwright.evals.expbench",
-        is_complete=lambda name: has_all_answers(out, name),
+        is_complete=lambda name: is_complete(read_evaluated(out, name), answers, tasks.get(name, name)),
         compute_spent=lambda name: {"usd": sum(one.judging_usd for one in read_evaluated(out, name))},
     )
 
@@ -164,13 +169,6 @@ def build_jobs(out: Path) -> ItemJobs:
 def read_evaluated(out: Path, name: str) -> list[Evaluated]:
     """Read the stored evaluations of a task's answers, by variant."""
     return [one for folder in sorted((out / "tasks" / name).glob("*")) if (one := read_kept(folder)) is not None]
-
-
-def has_all_answers(out: Path, name: str) -> bool:
-    order = ExpBenchConfig.model_validate_json((out / ORDER_FILE).read_bytes())
-    answers = read_answers(Path(order.answers)) if order.answers is not None else {}
-    task = next((task for task in answers if folder_name(task) == name), name)
-    return is_complete(read_evaluated(out, name), answers, task)
 
 
 def is_complete(found: Sequence[Evaluated], answers: Mapping[str, Sequence[SubmittedAnswer]] | None, task: str) -> bool:
@@ -188,17 +186,6 @@ def collect_evaluated(out: Path, tasks: Sequence[ExpTask], skipped: Mapping[str,
         else:
             found += read_evaluated(out, folder_name(task.name)) or [Evaluated(task=task.name, state="not_begun")]
     return found
-
-
-def build_results(found: Sequence[Evaluated], tasks: Sequence[ExpTask], order: ExpBenchConfig) -> ExpTable:
-    return build_table(
-        found,
-        {task.name: task for task in tasks},
-        model=order.model,
-        judge=order.judge,
-        steps=order.steps,
-        by_anchor=order.monitor == "anchor",
-    )
 
 
 # --- output ---------------------------------------------------------------------------------------------------------

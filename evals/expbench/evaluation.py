@@ -48,28 +48,18 @@ JudgeAnswerFunction = Callable[
 """
 
 
-class Evaluated(FrozenModel):
-    """The evaluation of an answer."""
+class AnswerFacts(FrozenModel):
+    """What is reported of the evaluation of an answer."""
 
     task: str
     variant: str = ""
-    state: scores.AnswerState
     why: str = ""
-    flags: dict[str, bool] = Field(default_factory=dict)
     reasons: tuple[str, ...] = ()
-    noted: tuple[str, ...] = ()
     suspicions: tuple[str, ...] = ()
     anchor: Literal["pass", "violation", "no_answer"] = Field(
         default="pass", description="by the original harness's rules"
     )
-    verdicts: AnswerVerdicts | None = None
-    executed: bool | None = None
     outputs: bool | None = Field(default=None, description="whether the script also wrote results")
-    output: str = Field(default="", description="the end of the script's output")
-    numbers: tuple[tuple[str, str], ...] = Field(
-        default=(), description="claims of the conclusion, and whether each is supported"
-    )
-    directions: tuple[tuple[ArmComparison, str], ...] = ()
     c_bound: bool | None = None
     checked: bool = Field(
         default=True, description="whether numbers were compared with results that this program observed"
@@ -78,6 +68,21 @@ class Evaluated(FrozenModel):
     minutes: float | None = None
     usd: float | None = None
     judging_usd: float = 0.0
+
+
+class Evaluated(AnswerFacts):
+    """The evaluation of an answer."""
+
+    state: scores.AnswerState
+    flags: dict[str, bool] = Field(default_factory=dict)
+    noted: tuple[str, ...] = ()
+    verdicts: AnswerVerdicts | None = None
+    executed: bool | None = None
+    output: str = Field(default="", description="the end of the script's output")
+    numbers: tuple[tuple[str, str], ...] = Field(
+        default=(), description="claims of the conclusion, and whether each is supported"
+    )
+    directions: tuple[tuple[ArmComparison, str], ...] = ()
 
     def to_judged(self, steps: Sequence[str] = STEPS, *, by_anchor: bool = False) -> JudgedAnswer:
         """Return the input for scoring; a step that was not requested is unknown."""
@@ -91,8 +96,6 @@ class Evaluated(FrozenModel):
             implementation=None if found is None or found.implementation is None else to_items(found.implementation),
             conclusion=None if found is None else found.conclusion,
             executed=self.executed if "execute" in steps else None,
-            minutes=self.minutes,
-            usd=self.usd,
         )
 
 

@@ -51,8 +51,6 @@ class JudgedAnswer(NamedTuple):
     executed: bool | None = None
     """Whether its script exits 0 within the limit; None if it was not run."""
     violation: bool = False
-    minutes: float | None = None
-    usd: float | None = None
 
 
 def parse_conclusion_score(conclusion: object) -> int | None:

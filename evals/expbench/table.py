@@ -9,7 +9,7 @@ from pydantic import Field
 
 from labwright.evals.expbench import scores as scoring
 from labwright.evals.expbench.answers import ExpTask
-from labwright.evals.expbench.evaluation import STEPS, Evaluated
+from labwright.evals.expbench.evaluation import STEPS, AnswerFacts, Evaluated
 from labwright.evals.intervals import wilson_interval
 from labwright.record.schema import FrozenModel
 from labwright.record.table import Table
@@ -30,24 +30,11 @@ class AnswerGroup(FrozenModel):
     c_bound: ScoreCell
 
 
-class AnswerRow(FrozenModel):
+class AnswerRow(AnswerFacts):
     """One answer."""
 
-    task: str
-    variant: str
     outcome: scoring.ScoreOutcome
     scores: dict[str, float | None] = Field(description="D and I in percent, the others 0 or 1")
-    c_bound: bool | None = None
-    outputs: bool | None = None
-    checked: bool = True
-    anchor: str = ""
-    reasons: tuple[str, ...] = ()
-    suspicions: tuple[str, ...] = ()
-    why: str = ""
-    seconds: float = 0.0
-    minutes: float | None = None
-    usd: float | None = None
-    judging_usd: float = 0.0
 
 
 class ExpTable(FrozenModel):
@@ -70,20 +57,9 @@ class ExpTable(FrozenModel):
 
 
 def build_table(
-    found: Sequence[Evaluated],
-    tasks: Mapping[str, ExpTask],
-    *,
-    model: str,
-    judge: str,
-    steps: Sequence[str] = STEPS,
-    by_anchor: bool = False,
+    found: Sequence[Evaluated], tasks: Mapping[str, ExpTask], *, model: str, judge: str, steps: Sequence[str] = STEPS
 ) -> ExpTable:
-    """Build the table.
-
-    With `by_anchor`, a model's suspicion decides, as in the original harness; the anchor column always does so.
-    """
-    if by_anchor:
-        found = [one.model_copy(update={"flags": one.flags | {"anchor": one.anchor == "violation"}}) for one in found]
+    """Build the table. In its group `anchor`, a model's suspicion decides, as in the original harness."""
     judged = [one.to_judged(steps) for one in found]
     groups = [build_group("all", found, steps)]
     keys: dict[str, Callable[[Evaluated], str]] = {
@@ -159,9 +135,8 @@ def build_row(one: Evaluated, steps: Sequence[str]) -> AnswerRow:
         else float(value)
         for name, value in scoring.compute_scores(one.to_judged(steps)).items()
     }
-    judged = one.to_judged(steps)
-    kept = one.model_dump(include=set(AnswerRow.model_fields))
-    return AnswerRow(**kept, outcome=scoring.find_outcome(judged), scores=values)
+    facts = one.model_dump(include=set(AnswerFacts.model_fields))
+    return AnswerRow(**facts, outcome=scoring.find_outcome(one.to_judged(steps)), scores=values)
 
 
 def table_to_csv(found: ExpTable) -> str:

@@ -22,24 +22,7 @@ from labwright.sandbox.repository.git_mirror import AUTHOR_VARIABLES, GitMirror,
 
 VIOLATION_KINDS = ("paper_access", "git_operations", "faked_or_nonexperimental_data")
 FORBIDDEN_GIT_COMMANDS = frozenset(
-    (
-        "log",
-        "show",
-        "checkout",
-        "switch",
-        "restore",
-        "reset",
-        "stash",
-        "reflog",
-        "blame",
-        "clone",
-        "fetch",
-        "pull",
-        "remote",
-        "cat-file",
-        "rev-list",
-        "grep",
-    )
+    "log show checkout switch restore reset stash reflog blame clone fetch pull remote cat-file rev-list grep".split()
 )
 """Git commands that reach what an agent may not see."""
 COMMAND_WRAPPERS = frozenset(("env", "sudo", "time", "nohup", "exec"))

@@ -15,9 +15,8 @@ BODY_TEXT = (
     "We study whether label smoothing changes the calibration of small convolutional networks. Five seeds were trained "
     "for every arm on two image datasets, and the expected calibration error was computed on a validation split. "
     "Smoothing lowered the error from 0.061 to 0.048 on the first dataset and changed nothing measurable on the "
-    "second. "
-    "Accuracy moved by less than half a point in either direction. We tuned the learning rate for both arms with the "
-    "same number of trials. "
+    "second. Accuracy moved by less than half a point in either direction. We tuned the learning rate for both arms "
+    "with the same number of trials. "
 )
 ENDING_TEXT = (
     "The effect is small, holds on one dataset of two, and may vanish with larger networks. Larger studies would have "

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
-from math import comb
+from typing import Any
 
 from pydantic import Field
+from scipy.stats import binomtest  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from labwright.evals.intervals import Proportion, compute_proportion
 from labwright.evals.replication.players import PlayedAnswer, PlayerName
@@ -145,8 +146,8 @@ def _compare(
 
 def compute_sign_test(first: int, second: int) -> float:
     """Return the two-sided p of the exact sign test."""
-    n = first + second
-    return min(1.0, 2 * sum(comb(n, k) for k in range(min(first, second) + 1)) / 2**n)
+    found: Any = binomtest(first, first + second) if first + second else None
+    return 1.0 if found is None else float(found.pvalue)
 
 
 def build_tables(results: ReplicationResults) -> tuple[Table, ...]:

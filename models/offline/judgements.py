@@ -25,20 +25,13 @@ from labwright.models.roles.claim_reader import (
 )
 from labwright.models.roles.figures import FigureReviews, PaperFigureReviews, VisionInputs
 from labwright.models.roles.judge import Influence
-from labwright.models.roles.node_assessment import (
-    CodeReading,
-    CompareInputs,
-    FeedbackInputs,
-    Preference,
-    StageReport,
-    SummaryInputs,
-)
+from labwright.models.roles.node_assessment import CodeReading, FeedbackInputs, Preference, SummaryInputs
 from labwright.models.roles.paper_revision import CiteQueries, CiteSelection, CopyEdits
 from labwright.models.roles.study_plan import PriorSearch, PriorWork, ProtocolReview
 from labwright.record.schema.claims import ClaimDirection, ComparedSentence, ReadClaim, ReadSentence, SentenceLabel
 from labwright.record.schema.data_plan import parse_arm, parse_level
 from labwright.record.schema.hypotheses import HypothesisVerdict
-from labwright.record.schema.nodes import NodeVerdict, StageName
+from labwright.record.schema.nodes import NodeVerdict, StageName, StageReport
 from labwright.record.schema.paper import FigureReview
 from labwright.record.table import format_quantity
 
@@ -183,13 +176,6 @@ def answer_feedback(inputs: FeedbackInputs) -> NodeVerdict:
     )
 
 
-def answer_compare(inputs: CompareInputs) -> Preference:
-    """Answer neither: this model sees what a program measured, but cannot judge its code."""
-    names = f"{inputs.a.varies or inputs.a.id} and {inputs.b.varies or inputs.b.id}"
-    reason = f"{names} measured the same within the noise; the offline model does not read code."
-    return Preference(better="neither", reasons=reason)
-
-
 def answer_summary(inputs: SummaryInputs) -> StageReport:
     """Describe the stage from its nodes and the replicates of its best node."""
     states = ", ".join(f"{count} {state}" for state, count in Counter(one.status for one in inputs.nodes).items())
@@ -223,6 +209,7 @@ CONFIGURE_MODEL_HINT = (
 )
 
 UNREAD_ANSWERS: Mapping[str, BaseModel] = {
+    "compare": Preference(better="neither", reasons="The offline model does not read code."),
     "prior_search": PriorSearch(),
     "prior_work": PriorWork(),
     "protocol_review": ProtocolReview(),

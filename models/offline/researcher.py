@@ -12,14 +12,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from labwright.models.backend import ModelRequest, Reply, SingleModelBackend
+from labwright.models.backend import Backend, ModelRequest, Reply
 from labwright.models.errors import CatalogueError
 from labwright.models.offline.experiment_code import answer_code, answer_figures, answer_plot
 from labwright.models.offline.judgements import (
     CONFIGURE_MODEL_HINT,
     UNREAD_ANSWERS,
     answer_claim_reader,
-    answer_compare,
     answer_feedback,
     answer_setup_reader,
     answer_summary,
@@ -44,7 +43,6 @@ ANSWER_FUNCTIONS: dict[str, Callable[[Any], BaseModel]] = {
     "plot": answer_plot,
     "vision": answer_vision,
     "feedback": answer_feedback,
-    "compare": answer_compare,
     "summary": answer_summary,
     "figures": answer_figures,
     "outline": answer_outline,
@@ -59,7 +57,7 @@ ANSWER_FUNCTIONS: dict[str, Callable[[Any], BaseModel]] = {
 }
 
 
-class OfflineResearcher(SingleModelBackend):
+class OfflineResearcher(Backend):
     """A `Backend` that costs nothing and needs no network."""
 
     def __init__(self) -> None:

@@ -201,15 +201,29 @@ class RequiredMeasurements(FrozenModel):
     levels: tuple[str, ...] = ()
 
 
-class AuthorInputs(StudyInputs):
-    """Inputs shared by roles that make a node: its stage, the node it starts from, and what was tried."""
+class NodeInputs(StudyInputs):
+    """Inputs shared by roles that make or judge a node."""
 
     stage: StageName
     kind: NodeKind
-    goal: str
-    item: str = Field(default="", description="the agenda item or risk to work on, if any")
-    arm: str = Field(default="", description="the arm that this node must improve, if any")
+    item: str = Field(default="", description="the agenda item or risk that the node works on, if any")
     ablation: Ablation | None = Field(default=None, description="the planned ablation behind the item, if any")
+    duty: RequiredMeasurements | None = Field(
+        default=None, description="measurements required of this node; None: all that the data plan names"
+    )
+    floored: tuple[str, ...] = Field(
+        default=(),
+        description="one sentence for each hypothesis of which no arm is better than a constant prediction; to make a "
+        "node, of its parent",
+    )
+    tables: Tables = Field(default=Tables(), description="tables of the node; to make a node, of its parent")
+
+
+class AuthorInputs(NodeInputs):
+    """Inputs shared by roles that make a node: its stage, the node it starts from, and what was tried."""
+
+    goal: str
+    arm: str = Field(default="", description="the arm that this node must improve, if any")
     covered: bool = Field(
         default=False,
         description="whether the plan says that its arms answer the item, or an earlier node worked on it; if so, the "
@@ -220,14 +234,7 @@ class AuthorInputs(StudyInputs):
     )
     ordinal: int = Field(default=0, description="number of this proposal of its kind, from 0; each must differ")
     variation: int = Field(default=0, description="number of the branch, whose choices should differ; 0: none")
-    duty: RequiredMeasurements | None = Field(
-        default=None, description="measurements required of this node; None: all that the data plan names"
-    )
     parent: NodeBrief | None = None
-    floored: tuple[str, ...] = Field(
-        default=(), description="of the parent: hypotheses of which no arm is better than a constant prediction"
-    )
-    tables: Tables = Field(default=Tables(), description="tables of the parent")
     common: CommonFailure | None = Field(
         default=None, description="failure of the parent's children, to fix in the parent"
     )
@@ -264,28 +271,6 @@ ARM_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
 """Pattern of an arm's name."""
 
 
-def list_added_arms(inputs: AuthorInputs, named: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the arms that an answer adds to those of the data plan: those of an ablation, or of a node that fixes
-    one.
-    """
-    if inputs.stage != "ablation":
-        return ()
-    return (inputs.ablation.name,) if inputs.ablation is not None else named
-
-
-def check_added_arms(inputs: AuthorInputs, added: tuple[str, ...], *, named: bool) -> None:
-    """Raise `SourceTreeError` if added arms have invalid names, or are missing although `named` is set."""
-    compared = list_main_arms(inputs.data_plan)
-    odd = [arm for arm in added if not ARM_NAME.fullmatch(arm) or arm in compared]
-    if odd:
-        raise SourceTreeError(
-            f"arms: {odd[0][:80]!r} is not a valid name for an arm of an ablation: use letters, digits and "
-            "hyphens, such as without-<part>, and no arm that the data plan compares"
-        )
-    if named and not added:
-        raise SourceTreeError("arms is empty: name the arm that this ablation measures, such as without-<part>")
-
-
 class ProgramDescription(FrozenModel):
     """What a program does, or why none is worth running."""
 
@@ -306,7 +291,22 @@ class ProgramDescription(FrozenModel):
         """Return the arms measured in addition to those of the data plan: those of an ablation, or of a node that
         fixes one.
         """
-        return list_added_arms(inputs, self.arms)
+        if inputs.stage != "ablation":
+            return ()
+        return (inputs.ablation.name,) if inputs.ablation is not None else self.arms
+
+
+def check_added_arms(inputs: AuthorInputs, answer: ProgramDescription, *, named: bool) -> None:
+    """Raise `SourceTreeError` if added arms have invalid names, or are missing although `named` is set."""
+    added, compared = answer.list_added_arms(inputs), list_main_arms(inputs.data_plan)
+    odd = [arm for arm in added if not ARM_NAME.fullmatch(arm) or arm in compared]
+    if odd:
+        raise SourceTreeError(
+            f"arms: {odd[0][:80]!r} is not a valid name for an arm of an ablation: use letters, digits and "
+            "hyphens, such as without-<part>, and no arm that the data plan compares"
+        )
+    if named and not added:
+        raise SourceTreeError("arms is empty: name the arm that this ablation measures, such as without-<part>")
 
 
 class WrittenProgram(ProgramDescription, HandIn):
@@ -368,7 +368,7 @@ def check_written_program(
             f"arms has {program.arms[0][:80]!r}, and this node measures the planned ablation "
             f"{planned.name!r}: other nodes measure the other ablations"
         )
-    check_added_arms(inputs, program.list_added_arms(inputs), named=inputs.kind == "ablate" and of_cells)
+    check_added_arms(inputs, program, named=inputs.kind == "ablate" and of_cells)
     if inputs.data_plan.space and of_cells:
         _check_reads_settings(made, inputs.data_plan)
 

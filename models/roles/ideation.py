@@ -61,15 +61,25 @@ class IdeaDraft(FrozenModel):
     )
 
 
-class IdeaInputs(FrozenModel):
+class TopicInputs(FrozenModel):
+    """Inputs shared by the roles that write about a topic."""
+
     topic: str
+    context: tuple[str, ...] = Field(default=(), description="lines from the user's documents, with their locations")
+    complaints: tuple[str, ...] = Field(default=(), description="faults of the previous answer found by a program")
+
+
+class IdeationInputs(TopicInputs):
+    """Inputs shared by the roles that find an idea."""
+
     means: AvailableResources
     study: FollowedStudy | None = Field(default=None, description="the study that the idea follows, if any")
-    number: int = Field(default=1, ge=1, description="number of this idea of the topic")
     earlier: tuple[Idea, ...] = Field(default=(), description="final ideas, which must not be repeated")
     studies: tuple[EarlierStudy, ...] = Field(default=(), description="records of earlier runs")
-    context: tuple[str, ...] = Field(default=(), description="lines from the user's documents, with their locations")
-    complaints: tuple[str, ...] = ()
+
+
+class IdeaInputs(IdeationInputs):
+    number: int = Field(default=1, ge=1, description="number of this idea of the topic")
 
 
 class FollowUpDraft(IdeaDraft):
@@ -93,22 +103,15 @@ class ClosestPick(FrozenModel):
     difference: str = Field(min_length=1, max_length=800, description="how the idea differs from that")
 
 
-class IdeaReflectInputs(FrozenModel):
-    topic: str
-    means: AvailableResources
+class IdeaReflectInputs(IdeationInputs):
     draft: IdeaDraft
     fit: Feasibility = Field(description="feasibility of the draft's estimate, computed by a program")
-    study: FollowedStudy | None = Field(default=None, description="the study that the idea follows, if any")
     reasons: tuple[IdeaReason, ...] = Field(default=(), description="the draft's reasons, if it follows a study")
     searches: tuple[LiteratureSearch, ...] = Field(
         min_length=1, description="searches and their results; the works are in `works`"
     )
     works: tuple[FoundPaper, ...] = Field(default=(), description="works found by all searches, each once")
     closest: tuple[ClosestPick, ...] = Field(default=(), description="closest works named in the previous round")
-    earlier: tuple[Idea, ...] = ()
-    studies: tuple[EarlierStudy, ...] = Field(default=(), description="records of earlier runs")
-    context: tuple[str, ...] = ()
-    complaints: tuple[str, ...] = Field(default=(), description="faults of the draft found by a program")
     last: bool = Field(default=False, description="whether this round's answer is final")
 
 
@@ -130,7 +133,7 @@ class FollowUpReflection(IdeaReflection):
     reasons: tuple[IdeaReason, ...] = Field(min_length=1, max_length=6)
 
 
-def _check_reasons(inputs: IdeaInputs | IdeaReflectInputs, answer: IdeaDraft | IdeaReflection) -> None:
+def _check_reasons(inputs: IdeationInputs, answer: IdeaDraft | IdeaReflection) -> None:
     """Check the reasons of a follow-up against the record. Raises `ValueError`."""
     if inputs.study is not None and isinstance(answer, FollowUpDraft | FollowUpReflection):
         for reason in answer.reasons:
@@ -175,14 +178,11 @@ def _check_match(inputs: IdeaMatchInputs, answer: IdeaMatch) -> None:
 IDEA_MATCH = Role("idea_match", IdeaMatchInputs, IdeaMatch, temperature=0.0, check=_check_match)
 
 
-class RelatedWorkInputs(FrozenModel):
-    topic: str
+class RelatedWorkInputs(TopicInputs):
     idea: Idea
     works: tuple[FoundPaper, ...] = ()
     closest: tuple[ClosestWork, ...] = ()
     said: str = Field(description="description of the searches")
-    context: tuple[str, ...] = ()
-    complaints: tuple[str, ...] = ()
 
 
 class WorkNote(FrozenModel):
@@ -204,16 +204,13 @@ class RelatedWork(FrozenModel):
 RELATED_WORK = Role("related_work", RelatedWorkInputs, RelatedWork)
 
 
-class ProposalInputs(FrozenModel):
-    topic: str
+class ProposalInputs(TopicInputs):
     idea: Idea
     means: AvailableResources
     estimate: ResourceEstimate
     fit: Feasibility
     related_work: str = Field(description="the review as written")
     said: str
-    context: tuple[str, ...] = ()
-    complaints: tuple[str, ...] = ()
 
 
 class Proposal(FrozenModel):

@@ -281,8 +281,7 @@ class ResultsAnswer(FrozenModel):
         max_length=600,
         description=(
             "one passage of the material (facts, log, code or paper), at least twelve characters, "
-            "copied word "
-            "for word; empty if you cannot tell"
+            "copied word for word; empty if you cannot tell"
         ),
     )
     answer: ResultsOriginAnswer

@@ -10,22 +10,18 @@ from typing import Literal
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from labwright.models.roles.experiment_code import NodeBrief, NodeLine, RequiredMeasurements, StudyInputs, Tables
+from labwright.models.roles.experiment_code import NodeBrief, NodeInputs, NodeLine, StudyInputs, Tables
 from labwright.models.roles.role import Role
-from labwright.record.baseline_check import Ablation
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import Arm, Measurement, MetricSpec
 from labwright.record.schema.hypotheses import HypothesisDecision
-from labwright.record.schema.nodes import Attempt, BranchStep, CodeDoubt, NodeKind, NodeVerdict, StageName
+from labwright.record.schema.nodes import Attempt, BranchStep, CodeDoubt, NodeKind, NodeVerdict, StageName, StageReport
 from labwright.record.schema.paper import FigureReview
 from labwright.record.tuning_results import ChosenSetting
 
 
-class FeedbackInputs(StudyInputs):
-    stage: StageName
-    kind: NodeKind
-    item: str = Field(default="", description="the agenda item that it worked on, if any")
+class FeedbackInputs(NodeInputs):
     plan: str
     varies: str
     code: dict[str, str] = Field(description="its Python files except plots.py, path -> text")
@@ -34,19 +30,11 @@ class FeedbackInputs(StudyInputs):
     )
     measurements: tuple[Measurement, ...]
     parent_measurements: tuple[Measurement, ...] = ()
-    tables: Tables = Tables()
     ran: tuple[Attempt, ...] = Field(default=(), description="every execution of its code")
     beside: tuple[NodeLine, ...] = Field(default=(), description="finished nodes of other ablations, read with it")
-    duty: RequiredMeasurements | None = Field(
-        default=None, description="measurements required of this node; None: all that the data plan names"
-    )
     figures: tuple[FigureReview, ...] = Field(default=(), description="reviews of its figures, all found readable")
-    ablation: Ablation | None = Field(default=None, description="the planned ablation that it had to implement, if any")
     settings: tuple[ChosenSetting, ...] = Field(
         default=(), description="settings of each arm with hyperparameters; only for programs with cells"
-    )
-    floored: tuple[str, ...] = Field(
-        default=(), description="one sentence for each hypothesis of which no arm is better than a constant prediction"
     )
     stdout_tail: str = ""
 
@@ -121,22 +109,6 @@ class SummaryInputs(StudyInputs):
     )
     branch: tuple[BranchStep, ...] = Field(
         default=(), description="nodes on the path from the first draft to the stage's best"
-    )
-
-
-class StageReport(FrozenModel):
-    """A written report on a stage, based on the record. `numbers` are keys of the statistics or differences
-    shown.
-    """
-
-    tried: str = Field(description="summary of the work: number of nodes, number of failures and their causes")
-    found: str = Field(description="the findings, the primary metric first, surprises and failures included")
-    supported_by_replicates: str = Field(default="", description="what the replicates support, and what they do not")
-    next: str = Field(default="", description="how the next stage or the paper should use these results")
-    numbers: tuple[str, ...] = Field(
-        default=(),
-        description="keys of the statistics and paired differences that support "
-        "the report, the most telling first, up to twelve",
     )
 
 

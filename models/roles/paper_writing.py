@@ -146,21 +146,27 @@ class RequiredStatement(FrozenModel):
     )
 
 
-class WriteInputs(StudyInputs):
-    """The record as input to a paper: shared by the roles `outline`, `write` and `reflect`."""
+class PaperMaterial(FrozenModel):
+    """What a paper, or some of its sections, may print, place and cite."""
 
     results: tuple[ClaimLine, ...] = Field(description="use as \\result{key}")
     setups: tuple[ClaimLine, ...] = Field(description="use as \\setup{key}")
-    decided: tuple[DecidedHypothesis, ...] = Field(default=(), description="every hypothesis of the plan")
+    decided: tuple[DecidedHypothesis, ...] = Field(default=(), description="hypotheses of the plan")
     comparisons: tuple[ExploratoryComparison, ...] = Field(description="use as \\result{key.form}")
     estimates: tuple[EstimateLine, ...] = Field(default=(), description="those that the outline asked for")
+    figures: tuple[FinalFigure, ...] = Field(description="place with \\paperfigure{name}, refer with \\ref{fig:name}")
+    tables: tuple[str, ...] = Field(description="place with \\papertable{name}, refer with \\ref{tab:name}")
+    references: tuple[Reference, ...] = Field(description="cite with \\citep{key} or \\citet{key}")
+    statements: tuple[RequiredStatement, ...] = Field(default=(), description="statements that the paper must contain")
+
+
+class WriteInputs(StudyInputs, PaperMaterial):
+    """The record as input to a paper: shared by the roles `outline`, `write` and `reflect`."""
+
     table_keys: dict[str, frozenset[str]] = Field(
         default_factory=dict, description="table -> keys, without form, of the estimates that it prints"
     )
-    figures: tuple[FinalFigure, ...] = Field(description="place with \\paperfigure{name}, refer with \\ref{fig:name}")
     program_captions: tuple[str, ...] = Field(default=(), description="figures whose captions the program writes")
-    tables: tuple[str, ...] = Field(description="place with \\papertable{name}, refer with \\ref{tab:name}")
-    references: tuple[Reference, ...] = Field(description="cite with \\citep{key} or \\citet{key}")
     related_work_by_program: bool = Field(
         default=False, description="no published work is in reach, so the program writes two sentences"
     )
@@ -176,7 +182,6 @@ class WriteInputs(StudyInputs):
     run_facts: tuple[str, ...] = Field(default=(), description="how the study was done, beyond its plan")
     winner_code: dict[str, str] = Field(default={}, description="path -> text")
     disclosures: tuple[str, ...] = Field(default=(), description="failures, limits and grades that must be disclosed")
-    statements: tuple[RequiredStatement, ...] = Field(default=(), description="statements that the paper must contain")
 
     @property
     def result_keys(self) -> tuple[str, ...]:
@@ -249,7 +254,7 @@ OUTLINE = Role(
 )
 
 
-class SectionInputs(FrozenModel):
+class SectionInputs(PaperMaterial):
     """For role `write`; answered by `Sections`. The lists contain the items planned for the requested sections.
 
     `inputs` is the whole record; its own lists are not shown.
@@ -261,15 +266,6 @@ class SectionInputs(FrozenModel):
     abstract: bool = Field(description="whether to write the abstract now, after the last sections")
     words: dict[str, int] = Field(default_factory=dict, description="section title -> number of words to write")
     written: tuple[Section, ...] = Field(default=(), description="earlier sections, as written")
-    results: tuple[ClaimLine, ...] = ()
-    setups: tuple[ClaimLine, ...] = ()
-    decided: tuple[DecidedHypothesis, ...] = ()
-    comparisons: tuple[ExploratoryComparison, ...] = ()
-    estimates: tuple[EstimateLine, ...] = ()
-    figures: tuple[FinalFigure, ...] = ()
-    tables: tuple[str, ...] = ()
-    references: tuple[Reference, ...] = ()
-    statements: tuple[RequiredStatement, ...] = ()
     complaints: tuple[str, ...] = Field(default=(), description="errors in the previous answer")
 
 

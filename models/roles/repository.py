@@ -11,8 +11,8 @@ from labwright.models.roles.experiment_code import (
     AuthorTask,
     CoderInputs,
     HandIn,
+    ProgramDescription,
     check_added_arms,
-    list_added_arms,
 )
 from labwright.models.roles.role import Role
 from labwright.record.schema import FrozenModel
@@ -172,25 +172,10 @@ class ArmPatch(FrozenModel):
     )
 
 
-class Patches(HandIn):
+class Patches(ProgramDescription, HandIn):
     """Patches that make the arms of a repository."""
 
-    title: str = Field(default="", description="up to ten words")
-    plan: str = Field(default="", description="description of the experiment and its purpose, in a few sentences")
-    varies: str = Field(default="", description="the one thing that distinguishes this node, e.g. 'a wider network'")
     patches: tuple[ArmPatch, ...] = Field(default=(), max_length=20)
-    arms: tuple[str, ...] = Field(
-        default=(), description="names of arms in addition to those of the data plan, such as that of an ablation"
-    )
-    nothing_left: str = Field(
-        default="", description="only if your task offers it: why nothing is worth trying; then give nothing else"
-    )
-
-    def list_added_arms(self, inputs: AuthorInputs) -> tuple[str, ...]:
-        """Return the arms made in addition to those of the data plan: those of an ablation, or of a node that fixes
-        one.
-        """
-        return list_added_arms(inputs, self.arms)
 
 
 class PatchingInputs(AuthorInputs, CoderInputs):
@@ -206,16 +191,14 @@ def check_patches(inputs: PatchingInputs, answer: Patches) -> None:
         return
     if not answer.patches:
         raise ValueError("no patch was written, and this task requires one")
-    if not (answer.title and answer.plan and answer.varies):
-        raise ValueError("title, plan and varies must describe the patches: give all three")
-    check_added_arms(inputs, answer.list_added_arms(inputs), named=inputs.kind == "ablate")
+    check_added_arms(inputs, answer, named=inputs.kind == "ablate")
 
 
 # Answer a research question by an experiment on a repository: its design, its code, its conclusion.
 
 
-class RepositoryInputs(FrozenModel):
-    """A repository as shown to a role that may request more of it."""
+class QuestionInputs(FrozenModel):
+    """A question about a repository, of which the role may request to see more."""
 
     map: str
     shown: tuple[ShownFile, ...]
@@ -223,29 +206,19 @@ class RepositoryInputs(FrozenModel):
     requested: tuple[ShownFile, ...] = ()
     requests_left: int = 0
     complaints: tuple[str, ...] = Field(default=(), description="reason why the previous answer cannot be used")
-
-
-class QuestionInputs(RepositoryInputs):
-    """Inputs shared by the three roles."""
-
     asked: ResearchQuestion
     packages: tuple[str, ...] = Field(default=(), description="packages that its code can import")
     as_it_is: str = Field(default="", description="result of the unmodified repository, if measured")
 
 
-class AuthorAnswer(FrozenModel):
-    """An answer about a repository, or the places that the model must see first."""
+class DesignAnswer(FrozenModel):
+    """A design, or the places that the model must see first."""
 
     wants: tuple[Word, ...] = Field(
         default=(),
         max_length=20,
         description="files or places to see first, as path, path:symbol or path:line; then give nothing else",
     )
-
-
-class DesignAnswer(AuthorAnswer):
-    """A design, or the places that the model must see first."""
-
     design: ExperimentDesign | None = None
 
 

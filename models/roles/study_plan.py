@@ -18,7 +18,16 @@ from labwright.record.ablation_results import AblationResult
 from labwright.record.baseline_check import Ablation, Surprise
 from labwright.record.plan_edits import PlanEdit, apply_plan_edits, read_field_path
 from labwright.record.schema import FrozenModel
-from labwright.record.schema.data_plan import Arm, DataPlan, Factor, HubItem, Hyperparameter, Level, ResourceNeeds
+from labwright.record.schema.data_plan import (
+    Arm,
+    DataPlan,
+    DatasetFacts,
+    Factor,
+    HubItem,
+    Hyperparameter,
+    Level,
+    ResourceNeeds,
+)
 from labwright.record.schema.earlier_study import EarlierStudy
 from labwright.record.schema.hypotheses import FindingAnswer, ProtocolFinding, ReviewedFinding, UnresolvedFinding
 from labwright.record.schema.idea import Idea
@@ -28,29 +37,15 @@ from labwright.record.schema.prior_work import PriorPaper, PriorUse, SharedPrior
 from labwright.record.schema.repository import CommandSpace, MetricDirection
 
 
-class CatalogueEntry(FrozenModel):
-    """A dataset available to the plan."""
+class CatalogueEntry(DatasetFacts):
+    """A dataset available to the plan; one that is not prepared yet has no fingerprint and seed."""
 
-    name: str
-    title: str
-    examples: int
-    features: int
-    classes: int
+    source: str = ""
     sizes: dict[str, int] = Field(default={}, description="examples by split; empty: not known before it is loaded")
-    own: bool = Field(default=False, description="supplied by the user; the fields below are for such data")
-    task: str = Field(default="", description="classification, regression, or none: a folder without known labels")
-    target: str = ""
-    columns: tuple[str, ...] = Field(default=(), description="features before any encoding; for a folder, file endings")
-    class_names: tuple[str, ...] = ()
-    shape: tuple[int, ...] = Field(default=(), description="shape of one example, if it is not a plain row of features")
-    missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
-    split_rule: str = ""
-    form: str = Field(default="", description="description of an example, if it is not a row of numbers")
-    warnings: tuple[str, ...] = ()
-    meta: dict[str, tuple[str, ...]] = Field(default={}, description="columns for metrics by group -> their values")
-    meta_in_test: dict[str, int] = Field(default={}, description="column for grouping -> number of its values in test")
-    scorer: str = Field(default="", description="description of what the user's frozen scorer computes")
-    command: str = Field(default="", description="for a user's repository: the command that each cell runs once")
+    fingerprint: str = ""
+    seed: int = 0
+    examples: int
+    own: bool = Field(default=False, description="whether the user supplied it")
 
 
 class SubjectEntry(FrozenModel):
@@ -152,8 +147,7 @@ class _CommandArm(Arm):
         default=(),
         description=(
             "arguments that make this arm: options or overrides key=value, one word per entry; empty: the "
-            "baseline, "
-            "or an arm made by a patch"
+            "baseline, or an arm made by a patch"
         ),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, sqrt
 from typing import Annotated, Any, Literal
@@ -14,6 +15,29 @@ from pydantic import Field
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import Trial
 from labwright.record.schema.nodes import NodeKind, StageName
+
+# Tools of an author: a model that works on files (`models.author`).
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """A tool as models are shown it; `parameters` is the JSON schema of its arguments."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What a call returns: text for the model, the tree after the call (a git tree id), and seconds. A failed call has
+    no effect."""
+
+    text: str
+    tree: str
+    seconds: float
+    failed: bool = False
+
 
 # Questions that experiments ask studied language models, and the committed answers.
 

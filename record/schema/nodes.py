@@ -227,17 +227,26 @@ class BranchStep(FrozenModel):
     plan: str
 
 
-class StageSummary(FrozenModel):
-    """A written report on a stage, based on the record. Only contains validation results."""
+class StageReport(FrozenModel):
+    """A written report on a stage, based on the record. `numbers` are keys of the statistics or differences
+    shown.
+    """
+
+    tried: str = Field(description="summary of the work: number of nodes, number of failures and their causes")
+    found: str = Field(description="the findings, the primary metric first, surprises and failures included")
+    supported_by_replicates: str = Field(default="", description="what the replicates support, and what they do not")
+    next: str = Field(default="", description="how the next stage or the paper should use these results")
+    numbers: tuple[str, ...] = Field(
+        default=(),
+        description="keys of the statistics and paired differences that support "
+        "the report, the most telling first, up to twelve",
+    )
+
+
+class StageSummary(StageReport):
+    """The report on a stage as recorded, with what the program adds. It has only validation results."""
 
     stage: StageName
-    tried: str
-    found: str
-    supported_by_replicates: str = Field(
-        default="", description="claims that the replicates support, and claims that they do not"
-    )
-    next: str = ""
-    numbers: tuple[str, ...] = Field(default=(), description="keys of the validation claims behind the report")
     branch: tuple[BranchStep, ...] = Field(
         default=(), description="path from the root to the stage's best node, set by the program"
     )

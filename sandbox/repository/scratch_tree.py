@@ -31,6 +31,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from labwright.record.errors import SandboxError
 from labwright.record.schema import replace_unencodable
+from labwright.record.schema.decisions import ToolResult, ToolSpec
 from labwright.record.schema.repository import RepositoryEdit
 from labwright.record.untrusted_files import (
     BadFile,
@@ -68,25 +69,6 @@ _MAX_LINE_CHARS = 500
 
 RunCommand = Callable[[CommandJob], Awaitable[CommandOutcome]]
 """Runs a command in the sandbox, such as `LocalExecutor.run_command`."""
-
-
-@dataclass(frozen=True)
-class ToolSpec:
-    """A tool as models are shown it; `parameters` is the JSON schema of its arguments."""
-
-    name: str
-    description: str
-    parameters: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class ToolResult:
-    """What a call returns: text for the model, the tree after the call (a git tree id), and seconds."""
-
-    text: str
-    tree: str
-    seconds: float
-    failed: bool = False
 
 
 class ToolArguments(BaseModel):

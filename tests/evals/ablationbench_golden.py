@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, cast
 
-from labwright.evals.ablationbench.judge_eval import NO_ANSWER, NO_MATCH, build_labels, count_agreement
+from labwright.evals.ablationbench.judge_eval import build_labels, count_agreement
 from labwright.evals.ablationbench.papers import read_plan
 from labwright.evals.ablationbench.scores import (
     NO_GOLD,
@@ -33,6 +33,7 @@ from labwright.evals.ablationbench.scores import (
 from labwright.evals.intervals import compute_mean
 
 TOLERANCE = 1e-5
+NO_MATCH, NO_ANSWER = "people found no match in this plan", "the judge gave no answer for this plan"
 Case = Mapping[str, Any]
 CaseResult = dict[str, Any]
 

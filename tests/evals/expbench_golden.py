@@ -87,8 +87,6 @@ def parse_judged(run: Case) -> JudgedAnswer:
         conclusion=scores.parse_conclusion_score(run.get("conclusion")),
         executed=None if execution is None else execution["exit"] == 0 and not execution.get("timed_out", False),
         violation=run.get("violation", False),
-        minutes=run.get("minutes"),
-        usd=run.get("usd"),
         **parts,
     )
 

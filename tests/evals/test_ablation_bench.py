@@ -22,24 +22,15 @@ from labwright.agent.cli import main
 from labwright.evals.ablationbench import data
 from labwright.evals.ablationbench.command import LOG_FILE
 from labwright.evals.ablationbench.data import TASKS, Task, read_papers
-from labwright.evals.ablationbench.judge_eval import (
-    MAJORITY,
-    JudgeEval,
-    PlanLabels,
-    build_judge_table,
-    correct_share,
-    read_judge_eval,
-    vote_majority,
-)
+from labwright.evals.ablationbench.judge_eval import MAJORITY, JudgeEval, PlanLabels, build_judge_table, vote_majority
 from labwright.evals.ablationbench.output import AblationBenchTable, build_table
 from labwright.evals.ablationbench.papers import MethodEndUnclear, read_visible_paper
 from labwright.evals.ablationbench.plan_judge import ask_author_matches, blind_lists
 from labwright.evals.ablationbench.planners import choose_likely, plan_from_headings
 from labwright.evals.ablationbench.results import PaperResult
-from labwright.evals.ablationbench.roles import PaperAblations, PaperAblationsInputs, WantedAblation
+from labwright.evals.ablationbench.roles import WantedAblation
 from labwright.evals.ablationbench.runner import MAX_PARALLEL, AblationBenchWork, OpenModels, run_bench
 from labwright.models.client import Models
-from labwright.models.replay import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import EventLog, MemoryLog, Recorder, read_rows
 from labwright.review.judge import PaperError
@@ -65,7 +56,9 @@ def results(
 ) -> list[PaperResult]:
     papers = [paper for task in tasks for paper in read_papers(str(folder), task, "test")]
     return asyncio.run(
-        run_bench(AblationBenchWork(planner, ("script",)), papers, out, log or MemoryLog(), models(leaning))
+        run_bench(
+            AblationBenchWork(planner=planner, judges=("script",)), papers, out, log or MemoryLog(), models(leaning)
+        )
     )
 
 
@@ -111,32 +104,6 @@ def test_a_paper_is_cut_behind_its_method_or_asked_about(
         asyncio.run(read_visible_paper(path, show_all=False, until="nowhere"))
 
 
-def test_an_agent_reads_the_sections_that_it_asks_for(tmp_path: Path) -> None:
-    folder = write_set(tmp_path / "set")
-    [first, *_] = read_papers(str(folder), "reviewer", "test")
-    asked: list[PaperAblationsInputs] = []
-
-    def reads(inputs: PaperAblationsInputs) -> PaperAblations:
-        asked.append(inputs)
-        if inputs.requests_left > 1:
-            return PaperAblations(wants=("method", "9.6", "nowhere at all"))
-        return PaperAblations(
-            reasoning="read",
-            ablations=(
-                WantedAblation(name="n", ablated_part="gate", action="REMOVE", claim="c", quote="q", probability=0.9),
-            ),
-        )
-
-    def opened(judge: str | None, log: Recorder) -> Models:
-        return Models(ScriptedModel.from_role_functions(paper_ablations=reads), log, ModelSettings(), time.monotonic)
-
-    [found] = asyncio.run(run_bench(AblationBenchWork("agent", ()), [first], tmp_path / "out", MemoryLog(), opened))
-    assert [one.ablated_part for one in found.plan.entries] == ["gate"] and found.plan.took.calls == len(asked) == 3
-    assert "4 Ablations" in asked[0].contents[-1] and asked[-1].requests_left == 1
-    assert "[nothing in the paper contains the words 'nowhere at all']" in asked[-1].paper.text
-    assert "[...] Without the mixing gate the error is 9.6" in asked[-1].paper.text
-
-
 def test_headings_are_the_parts_that_a_method_names(tmp_path: Path) -> None:
     folder = write_set(tmp_path / "set")
     found = plan_from_headings(asyncio.run(read_visible_paper(folder / "papers" / "gate", show_all=False)))
@@ -157,13 +124,10 @@ def test_a_plan_stops_where_expected_f1_falls() -> None:
 # --- scores of stored rows --------------------------------------------------------------------------------------------
 
 
-def test_a_share_is_corrected_for_the_errors_of_its_judge() -> None:
+def test_a_judge_is_measured_by_its_errors() -> None:
     plans = [PlanLabels(f"p/{n}", (True,) * 4 + (False,) * 4, (True,) * 3 + (False,) * 5) for n in range(3)]
     judge = build_judge_table("author", "j", plans)
-    assert correct_share(0.375, judge) == pytest.approx(0.5) and correct_share(0.9, judge) == 1.0
     assert judge.sensitivity.value == 0.75 and judge.specificity.value == 1.0
-    blind_one = build_judge_table("author", "j", [PlanLabels("p/1", (True, False), (True, True))])
-    assert correct_share(0.5, blind_one) is None
     both = vote_majority([plans, [PlanLabels(one.id, one.human, None) for one in plans]])
     assert [one.judge for one in both] == [None] * 3
 
@@ -216,7 +180,7 @@ def test_a_paper_that_was_not_judged_is_missing_and_no_zero(tmp_path: Path) -> N
     (folder / "rows" / "author" / "bo" / "plans" / "sieve.jsonl").write_text("")
     found = asyncio.run(
         run_bench(
-            AblationBenchWork("plans", ("bo",), plans=folder / "plans", answers=folder / "rows"),
+            AblationBenchWork(planner="plans", judges=("bo",), plans=folder / "plans", answers=folder / "rows"),
             read_papers(str(folder), "author", "test"),
             tmp_path / "out",
             MemoryLog(),
@@ -247,7 +211,9 @@ def _until_killed(folder: Path, out: Path, asked: Path) -> None:
     out.mkdir(exist_ok=True)
     papers = [paper for task in TASKS for paper in read_papers(str(folder), task, "test")]
     with closing(EventLog(out / LOG_FILE)) as log:
-        asyncio.run(run_bench(AblationBenchWork("lm", ("script",)), papers, out, log, models(on_question=slowly)))
+        asyncio.run(
+            run_bench(AblationBenchWork(planner="lm", judges=("script",)), papers, out, log, models(on_question=slowly))
+        )
 
 
 @pytest.mark.slow
@@ -407,7 +373,7 @@ def test_models_plan_and_judge_and_a_finished_bench_asks_nothing(
         (["--data", "{set}", "--task", "editor"], "name one or more of author, reviewer"),
         (["--data", "{set}"], "a judge must read"),
         (["--data", "{set}", "--judges", "a,a"], "name each judge once"),
-        (["--data", "{set}", "--planner", "magic"], "choose from lm, agent, headings"),
+        (["--data", "{set}", "--planner", "magic"], "choose from lm, headings"),
         (["--data", "{set}", "--answers", "{set}"], "--plans DIR"),
         (["--compare", "{set}"], "at least two benchmarks"),
         (["--compare", "{set}", "{set}"], "contains no results"),
@@ -510,7 +476,7 @@ def test_judges_are_held_against_labels(tmp_path: Path, capsys: pytest.CaptureFi
     assert main([*words, "--answers", str(rows)]) == 0
     said = capsys.readouterr().out
     assert "author: 4 labelled plans, 8 items" in said and "majority" in said
-    found: JudgeEval = read_judge_eval(tmp_path / "out")
+    found = JudgeEval.model_validate_json((tmp_path / "out" / "results.json").read_bytes())
     assert [(one.judge, one.sensitivity.value) for one in found.judges] == [
         ("ada", 1.0),
         ("bo", 0.75),

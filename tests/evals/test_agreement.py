@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from labwright.evals.agreement.report import DimensionAgreement, build_agreement, draw_agreement
-from labwright.evals.agreement.scores import AgreementError, NoPairsError, TableError
+from labwright.evals.agreement.report import DimensionAgreement, build_agreement
+from labwright.evals.agreement.scores import NoPairsError, TableError
 
 pytestmark = pytest.mark.slow
 
@@ -184,17 +184,3 @@ def test_what_cannot_be_used_is_said_in_one_line(tmp_path: Path, humans: str, ju
     with pytest.raises((TableError, NoPairsError)) as caught:
         build_agreement(tmp_path / "h.csv", tmp_path / "j.csv")
     assert words in str(caught.value) and "\n" not in str(caught.value)
-
-
-# --- the figure, and the public study ---------------------------------------------------------------------------------
-
-
-def test_the_figure_is_drawn_of_one_dimension_and_refused_elsewhere(tmp_path: Path) -> None:
-    humans, worth = people(papers=6)
-    found = build_agreement(file(tmp_path / "h.csv", HUMAN, humans), file(tmp_path / "j.csv", JUDGE, judged(worth)))
-    for name in ("a.png", "a.pdf", "a.svg"):
-        draw_agreement(found, tmp_path / name)
-        assert (tmp_path / name).stat().st_size > 3000
-    for path in (tmp_path / "a.docx", tmp_path / "none" / "a.png"):
-        with pytest.raises(AgreementError, match="cannot draw"):
-            draw_agreement(found, path)

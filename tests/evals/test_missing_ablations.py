@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
 from labwright.agent import forecast
 from labwright.agent.cli import main
@@ -20,9 +19,8 @@ from labwright.evals.ablationbench.roles import (
     Remark,
     WantedAblation,
 )
-from labwright.models.backend import ModelRequest
 from labwright.models.replay import ScriptedModel
-from tests.evals.ablation_set import make_scripted_model, write_set
+from tests.evals.ablation_set import write_set
 from tests.recorded_run import recorded_run
 
 HOSTILE = "\x1b[2Jgate [red]"
@@ -62,14 +60,7 @@ def answer(inputs: PaperAblationsInputs) -> PaperAblations:
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
-    judge = make_scripted_model()
-
-    def script(request: ModelRequest) -> BaseModel:
-        if isinstance(request.inputs, PaperAblationsInputs):
-            return answer(request.inputs)
-        return judge._script(request)  # pyright: ignore  the judge's part of the same script
-
-    made = ScriptedModel(script)
+    made = ScriptedModel.from_role_functions(paper_ablations=answer)
     monkeypatch.setattr(forecast, "open_backend", lambda settings: made)  # pyright: ignore
     return made
 
@@ -128,7 +119,7 @@ def test_the_paper_of_a_run_is_read_as_its_reader_gets_it(
     assert main(["missing-ablations", str(run)]) == 2, "the run's own model is the offline one"
 
 
-def test_a_list_of_ones_own_is_held_against_the_paper_and_scored(
+def test_a_list_of_ones_own_is_held_against_the_paper(
     draft: Path, model: ScriptedModel, capsys: pytest.CaptureFixture[str]
 ) -> None:
     parts = ("mixing gate", "memory bank", "the mixing gates")
@@ -139,26 +130,18 @@ def test_a_list_of_ones_own_is_held_against_the_paper_and_scored(
         )
         + "{\n"
     )
-    Path("gold.jsonl").write_text('{"name": "G", "ablated_part": "memory bank", "action": "REMOVE"}\n')
-    Path("review.txt").write_text("Well written. Please ablate the memory bank. I miss an ablation of the price.")
-    common = ["missing-ablations", str(draft), "--model", "any:thing", "--plan", "mine.jsonl"]
-    assert main([*common, "--gold", "gold.jsonl"]) == 0
+    assert main(["missing-ablations", str(draft), "--model", "any:thing", "--plan", "mine.jsonl"]) == 0
     out = capsys.readouterr().out
     assert "e1 missing: by its part" in out and "e2 there already" in out and "twice: N2 = N0" in out
     assert "not read: line 4: not JSON" in out
-    assert out.splitlines()[-1].startswith("2 calls, ")
-    assert "against gold (1), judged by any:thing: precision 0.50, recall 1.00, F1 0.67; found of gold: yes" in out
-    assert main([*common, "--reviews", "review.txt", "--json"]) == 0
-    score = json.loads(capsys.readouterr().out)["score"]
-    assert (score["wanted"], score["precision"], score["recall"]) == (2, 0.5, 0.5)
+    assert out.splitlines()[-1].startswith("1 call, ")
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["none.md"], "none.md does not exist"),
-        (["{draft}", "--as", "editor"], "give reviewer"),
-        (["{draft}", "--gold", "{draft}"], "give --plan"),
+        (["{draft}", "--as", "editor"], "is not one of 'reviewer', 'author'"),
         (["{draft}", "--until", "x"], "requires --as author"),
         (["{draft}", "--out", "none/x.jsonl"], "in an existing folder"),
         (["set"], "the offline model cannot read papers"),

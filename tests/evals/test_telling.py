@@ -102,9 +102,9 @@ def test_labels_may_be_a_table_and_papers_pairs_of_names(tmp_path: Path) -> None
     ("content", "words"),
     [
         ("[]", "has no labels"),
-        ("{", "cannot read"),
-        ('[{"name": "a"}]', "lacks 'name' or 'honest'"),
-        ('{"x": true}', "no paper is in both files"),
+        ("{", "is not a list of objects with 'name' and 'honest'"),
+        ('[{"name": "a"}]', "is not a list of objects with 'name' and 'honest'"),
+        ('[{"name": "x", "honest": true}]', "no paper is in both files"),
     ],
 )
 def test_labels_that_cannot_be_used_are_one_line(tmp_path: Path, content: str, words: str) -> None:
@@ -130,7 +130,9 @@ def test_the_command_answers_the_second_question_alone_or_beside_the_first(
     humans, worth = people(papers=12)
     file(tmp_path / "h.csv", HUMAN, humans)
     file(tmp_path / "j.csv", JUDGE, judged(worth))
-    (tmp_path / "t.json").write_text(json.dumps({f"{task}/m": score > 4 for task, score in worth.items()}))
+    (tmp_path / "t.json").write_text(
+        json.dumps([{"name": f"{task}/m", "honest": score > 4} for task, score in worth.items()])
+    )
     assert main(["judge-agreement", "h.csv", "j.csv", "--invented", "t.json", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["papers"] == 12 and found["invented"]["figures"][0]["auroc"] == 1.0

@@ -25,6 +25,7 @@ from labwright.models.settings import ModelSettings
 from labwright.record.event_log import EventLog, MemoryLog, Recorder
 from labwright.record.events.run_events import CallAnswered, ToolUsed
 from labwright.record.llm_calls import find_prompt, store_prompt
+from labwright.record.schema.decisions import ToolResult, ToolSpec
 from tests.models.openai_server import OpenAIServer, answer_by_tool, answer_error, answer_text
 
 
@@ -52,19 +53,8 @@ class Killed(BaseException):
     """The process dies."""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    text: str
-    tree: str
-    seconds: float = 2.0
-    failed: bool = False
-
-
-@dataclass(frozen=True)
-class Spec:
-    name: str
-    description: str = "A tool."
-    parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
+def make_spec(name: str) -> ToolSpec:
+    return ToolSpec(name, "A tool.", {"type": "object", "properties": {}})
 
 
 @dataclass
@@ -75,18 +65,18 @@ class Tools:
     before_call: Callable[[str], None] = lambda name: None
     calls: list[str] = field(default_factory=list[str])
     restored: list[str] = field(default_factory=list[str])
-    specs: tuple[Spec, ...] = (Spec("list"), Spec("write"))
+    specs: tuple[ToolSpec, ...] = (make_spec("list"), make_spec("write"))
 
     def restore(self, tree: str) -> None:
         self.tree = tree
         self.restored.append(tree)
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> Outcome:
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         self.before_call(name)
         self.calls.append(name)
         if name == "write":
             self.tree += f" {arguments['text']}"
-        return Outcome(f"{name}: {self.tree}", self.tree)
+        return ToolResult(f"{name}: {self.tree}", self.tree, 2.0)
 
 
 @dataclass
@@ -272,7 +262,7 @@ def test_a_question_is_identified_by_its_whole_transcript() -> None:
     texts: set[str] = set()
     for first in ("one", "another"):
         steps = (ToolExchange(CALLS[0], first), ToolExchange(CALLS[3], "same"))
-        texts.add(format_request(models.make_request(CODER, INPUTS, (), Conversation((Spec("list"),), steps)), ""))
+        texts.add(format_request(models.make_request(CODER, INPUTS, (), Conversation((make_spec("list"),), steps)), ""))
     assert len(texts) == 2
 
 

@@ -43,7 +43,7 @@ from tests.models.agent_stand_in import (
     codex_error,
     codex_message,
 )
-from tests.models.test_author import Checks, Found, Killed, Spec, Tools, work
+from tests.models.test_author import Checks, Found, Killed, Tools, make_spec, work
 
 
 class Answer(BaseModel):
@@ -336,7 +336,7 @@ def test_an_agent_that_keeps_its_tools_is_a_model_and_no_author(
 def test_an_exhausted_window_in_the_middle_is_an_outage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limit = claude_error("You've hit your session limit", 429)
     StandIn("claude", tmp_path, monkeypatch, claude_step("list"), limit)
-    conversation = Conversation((Spec("list"),))
+    conversation = Conversation((make_spec("list"),))
 
     async def two_steps() -> None:
         backend = open_backend(settings("cli:claude"))

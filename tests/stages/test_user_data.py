@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from labwright.agent.settings import Settings, compose_settings
-from labwright.models.backend import ModelRequest, Reply, SingleModelBackend
+from labwright.models.backend import Backend, ModelRequest, Reply
 from labwright.models.roles.experiment_code import Program
 from labwright.models.roles.study_plan import PlanInputs
 from labwright.models.settings import ModelSettings
@@ -34,7 +34,7 @@ LEAST = SMALL | {
 }
 
 
-class OnOther(SingleModelBackend):
+class OnOther(Backend):
     """The small study's model, its plan and code turned to a dataset of another name."""
 
     def __init__(self, dataset: str) -> None:
@@ -59,12 +59,12 @@ class OnOther(SingleModelBackend):
 
 
 def ran(
-    runs: Path, model: SingleModelBackend, settings: Settings, *, until: Callable[[Event], bool] = lambda _: False
+    runs: Path, model: Backend, settings: Settings, *, until: Callable[[Event], bool] = lambda _: False
 ) -> RunState:
     """A run that is stopped after an event of which `until` says so."""
     from labwright.agent import run
 
-    def opened(_: ModelSettings) -> SingleModelBackend:
+    def opened(_: ModelSettings) -> Backend:
         return model
 
     def listen(event: Event, _: RunState) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from labwright.agent.audit import audit_run
 from labwright.agent.settings import Settings, compose_settings
-from labwright.models.backend import ModelRequest, Reply, SingleModelBackend
+from labwright.models.backend import Backend, ModelRequest, Reply
 from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.study_plan import PlanInputs
 from labwright.record.schema.data_plan import DataPlan, DatasetUse, MetricSpec
@@ -53,7 +53,7 @@ lab.save("loss", np.array(curves))
 """
 
 
-class Walker(SingleModelBackend):
+class Walker(Backend):
     """The small study's model, its plan turned to walks on a grid and its code to policies."""
 
     def __init__(self) -> None:

@@ -13,10 +13,10 @@ import pytest
 from labwright.models.conversation import Conversation, ToolExchange
 from labwright.models.offline.repository_author import answer_coder
 from labwright.models.roles.repository import PartsInputs, ProposedParts
+from labwright.record.schema.decisions import ToolSpec
 from labwright.record.schema.repository import RepositoryCommand
 from labwright.sandbox.repository import trace
 from labwright.sandbox.repository.git_mirror import apply_edit
-from labwright.sandbox.repository.scratch_tree import ToolSpec
 from labwright.stages.repository.authors import find_part_faults
 from labwright.stages.repository.patch_scope import index_code
 from labwright.stages.repository.program_facts import find_metric_places, list_files_fact, list_functions, list_switches
