@@ -86,12 +86,6 @@ def render_notice(*, novelty_unchecked: bool, edited: bool = False) -> str:
     )
 
 
-def render_grade_note(claims: Sequence[Claim]) -> str:
-    """Render the note with the grade that all values of a paper share, if the program did not score them."""
-    grades = {one.grade for one in claims}
-    return f"Grade of all values: {grades.pop()}." if len(grades) == 1 and grades != {"scored"} else ""
-
-
 def render_appendix(
     state: RunState,
     claims: Sequence[Claim],

@@ -19,7 +19,9 @@ from labwright.record.table import Table
 
 _DECLARED_CHARACTER = re.compile(r"\\DeclareUnicodeCharacter\{([0-9A-F]{4,6})\}")
 _LATIN = frozenset(map(chr, range(0xC0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧĄąſ\u00d7\u00f7")
-_T1 = _LATIN | frozenset("ĄąŊŋ¡¿§¶©®ªº£¥€™†‡•…‰‹›«»‘’‚“”„–—")
+_PRINTABLE = (
+    _LATIN | frozenset(map(chr, range(32, 127))) | frozenset("\n\t") | frozenset("ĄąŊŋ¡¿§¶©®ªº£¥€™†‡•…‰‹›«»‘’‚“”„–—")
+)
 _DROPPED_CHARACTERS = frozenset("\ufeff\u00ad\u2060\u200c\u200d\u200e\u200f")
 FALLBACK_MACRO = r"\unknowncharacter{}"
 MAX_REASON_CHARS = 260
@@ -27,44 +29,20 @@ MAX_REASON_CHARS = 260
 _FOLDERS = re.compile(r"(?<![\w.:/])/(?:[^\s/:,'\"\]]+/)+")
 
 
-class PrintableCharacters:
-    """The non-ASCII characters that a template can print. `replacements` has a line for each character that it
-    cannot print.
-    """
-
-    def __init__(self, known: frozenset[str]) -> None:
-        self._known = known
-        self._missing: dict[str, None] = {}
-
-    @classmethod
-    def from_styles(cls, styles: Iterable[Path]) -> PrintableCharacters:
-        """Collect the characters of T1 and those declared by the style files."""
-        return cls(
-            _T1
-            | {
-                chr(int(code, 16))
-                for path in styles
-                for code in _DECLARED_CHARACTER.findall(path.read_text(encoding="utf-8"))
-            }
-        )
-
-    def replace_unprintable(self, text: str) -> str:
-        """Return the text with every unprintable character replaced by a visible box."""
-        text = unicodedata.normalize("NFC", text)
-        for char in sorted(
-            {char for char in text if not (char in "\n\t" or " " <= char <= "~" or char in self._known)}
-        ):
-            text = text.replace(char, "" if char in _DROPPED_CHARACTERS else FALLBACK_MACRO)
-            self._missing |= {} if char in _DROPPED_CHARACTERS else {char: None}
-        return text
-
-    @property
-    def replacements(self) -> tuple[str, ...]:
-        return tuple(
-            f"the character {char!r} (U+{ord(char):04X}, {unicodedata.name(char, 'no name').lower()}) cannot be "
-            "printed and was replaced by a box: spell it out"
-            for char in self._missing
-        )
+def replace_unprintable(texts: Mapping[str, str], styles: Iterable[Path]) -> tuple[dict[str, str], list[str]]:
+    """Return the texts with a visible box for every character that neither T1 nor these styles can print, and a line
+    for each such character."""
+    declared = (code for path in styles for code in _DECLARED_CHARACTER.findall(path.read_text(encoding="utf-8")))
+    printable = _PRINTABLE | {chr(int(code, 16)) for code in declared}
+    normal = {name: unicodedata.normalize("NFC", text) for name, text in texts.items()}
+    unknown = sorted(set("".join(normal.values())) - printable - _DROPPED_CHARACTERS)
+    boxes = str.maketrans(dict.fromkeys(_DROPPED_CHARACTERS, "") | dict.fromkeys(unknown, FALLBACK_MACRO))
+    lines = [
+        f"the character {char!r} (U+{ord(char):04X}, {unicodedata.name(char, 'no name').lower()}) cannot be printed "
+        "and was replaced by a box: spell it out"
+        for char in unknown
+    ]
+    return {name: text.translate(boxes) for name, text in normal.items()}, lines
 
 
 _ESCAPES = {

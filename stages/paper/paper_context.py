@@ -60,7 +60,7 @@ from labwright.review.evidence import (
     find_printed_claims,
 )
 from labwright.stages.document_summaries import format_statements
-from labwright.stages.paper.appendix import list_disclosures, render_appendix, render_grade_note, render_notice
+from labwright.stages.paper.appendix import list_disclosures, render_appendix, render_notice
 from labwright.stages.paper.citations import is_novelty_unchecked, read_run_library, to_reference
 from labwright.stages.paper.disclosure import build_supplement_tables, format_files
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
@@ -480,7 +480,6 @@ def build_paper_parts(
         ),
         figures=figures,
         anonymous=material.settings.anonymous,
-        note=render_grade_note(claims),
         appendix=render_appendix(
             state,
             claims,

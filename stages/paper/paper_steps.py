@@ -80,7 +80,7 @@ from labwright.stages.paper.outline import (
 )
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
 from labwright.stages.paper.reflection import drop_figure, reflect
-from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
+from labwright.stages.paper.required_statements import complete_draft
 from labwright.stages.paper.typesetting import (
     assess_draft,
     assess_edit,
@@ -136,7 +136,7 @@ async def write_draft(context: RunContext) -> None:
         if not context.state.paper.drafts:
             # whether the text reports an outcome that a placed table has is asked of its readers later
             later = [one.id for one in inputs.statements if one.id.startswith("hypothesis-")]
-            draft = add_missing_statements(draft, inputs.statements, reported=later)
+            draft = complete_draft(draft, inputs.statements, reported=later)[1]
             context.recorder.append(await assess_new_draft(context, draft, number=0))
 
     await run_once(context, context.state.paper.format_task("write"), work)
@@ -300,8 +300,8 @@ async def _complete_draft(context: RunContext) -> None:
 def _add_statements(material: PaperContext, draft: PaperDraft) -> tuple[tuple[str, ...], PaperDraft]:
     """Return the required statements that a draft that was read omits, one line each, and the draft with them."""
     readings = material.state.paper.sentence_readings
-    given = material.statements, list_unstated(material, draft, readings), list_reported(material, draft, readings)
-    return missing_statements(draft, *given), add_missing_statements(draft, *given)
+    unstated, reported = list_unstated(material, draft, readings), list_reported(material, draft, readings)
+    return complete_draft(draft, material.statements, unstated, reported)
 
 
 async def _cut_overclaims(context: RunContext) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ from labwright.stages.paper.figures import review_paper_figures
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.outline import count_page_words, measure_sections
 from labwright.stages.paper.paper_context import build_write_inputs
-from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
+from labwright.stages.paper.required_statements import complete_draft
 from labwright.stages.paper.response import describe_requests
 from labwright.stages.paper.result_tables import ADDENDUM_TABLE
 from labwright.stages.paper.typesetting import (
@@ -149,11 +149,8 @@ def _complete_edits(context: RunContext, found: DraftEdits) -> DraftEdits:
     statements = build_write_inputs(material).statements
     # whether the text reports what a placed table has is asked of its readers
     later = [one.id for one in statements if one.id.startswith("hypothesis-")]
-    made = [
-        *found.applied,
-        *(f"{line}, added by the program" for line in missing_statements(found.draft, statements, (), later)),
-    ]
-    return DraftEdits(add_missing_statements(found.draft, statements, (), later), made, found.refused)
+    missing, draft = complete_draft(found.draft, statements, reported=later)
+    return DraftEdits(draft, [*found.applied, *(f"{line}, added by the program" for line in missing)], found.refused)
 
 
 def _list_earlier(drafts: Sequence[DraftAssessed], number: int) -> tuple[DraftAssessed, ...]:

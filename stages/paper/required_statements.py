@@ -285,48 +285,37 @@ def describe_unstated(item: RequiredStatement) -> str:
     return f"no section says that {item.point} ({item.id}): say it once, in your own words"
 
 
-def missing_statements(
+def complete_draft(
     draft: PaperDraft,
     statements: Iterable[RequiredStatement],
     unstated: Collection[RequiredStatement] = (),
     reported: Collection[str] = (),
-) -> tuple[str, ...]:
-    """Return the required statements that a draft omits, one line each. According to its readers, no section makes
-    the points `unstated`, and one reports the hypotheses of the statements `reported` (ids)."""
-    lines: list[str] = []
+) -> tuple[tuple[str, ...], PaperDraft]:
+    """Return the required statements that a draft omits, one line each, and the draft with them. According to its
+    readers, no section makes the points `unstated`, and one reports the hypotheses of the statements `reported` (ids).
+    """
+    lines, sentences = list[str](), list[str]()
     for item in statements:
+        missing = _find_missing_keys(draft, item, reported)
         if item in unstated:
             lines.append(describe_unstated(item))
-        if missing := _find_missing_keys(draft, item, reported):
+        if missing:
             macros = ", ".join(f"\\result{{{key}.mean}}" for key in missing)
             how = f"in the results, print {macros} (or another form of it) with its interval"
             if item.required_form == "referred":
                 how = "in the results, refer to " + ", ".join(rf"Table~\ref{{{key}}}" for key in missing)
             lines.append(f"no section reports {item.id}: {how}")
-    return tuple(lines)
-
-
-def add_missing_statements(
-    draft: PaperDraft,
-    statements: Iterable[RequiredStatement],
-    unstated: Collection[RequiredStatement] = (),
-    reported: Collection[str] = (),
-) -> PaperDraft:
-    """Return the draft with the omitted required statements added."""
-    sentences: list[str] = []
-    for item in statements:
-        missing = _find_missing_keys(draft, item, reported)
         if len(item.sentences) == 1:
             sentences += item.sentences if missing or item in unstated else ()
         else:
             sentences += [text for key, text in zip(item.keys, item.sentences, strict=False) if key in missing]
-    found = [
-        Section(title=one.title, body=f"{one.body.rstrip()}\n\n{' '.join(sentences)}")
-        if sentences and at == _find_results_section(draft)
-        else one
-        for at, one in enumerate(draft.sections)
-    ]
-    return draft.model_copy(update={"sections": tuple(found)}) if sentences else draft
+    if not sentences:
+        return tuple(lines), draft
+    counts = [len(_find_printed_keys(one.body)) for one in draft.sections]
+    at, sections = counts.index(max(counts)), [*draft.sections]  # the section that prints the most results
+    body = f"{sections[at].body.rstrip()}\n\n{' '.join(sentences)}"
+    sections[at] = Section(title=sections[at].title, body=body)
+    return tuple(lines), draft.model_copy(update={"sections": tuple(sections)})
 
 
 def _find_missing_keys(draft: PaperDraft, item: RequiredStatement, reported: Collection[str]) -> list[str]:
@@ -346,9 +335,3 @@ def _find_missing_keys(draft: PaperDraft, item: RequiredStatement, reported: Col
 
 def _find_printed_keys(text: str) -> set[str]:
     return {strip_form(use.key) for use in find_macro_uses(text) if use.macro == "result"}
-
-
-def _find_results_section(draft: PaperDraft) -> int:
-    """Return the index of the section that prints the most results; the first one in case of a tie."""
-    counts = [len(_find_printed_keys(one.body)) for one in draft.sections]
-    return counts.index(max(counts))

@@ -101,7 +101,7 @@ def build_result_tables(
                 f"{titles.format_metric(plan.primary_metric)}{where} "
                 f"({_format_direction(plan.primary_metric)}): mean $\\pm$ standard deviation over $n$ seeds."
                 f"{harm * bool(worse)}{more * bool(further)}"
-                f"{REFERENCES_NOTE if references else ''}{_format_grades(chosen, claims)}",
+                f"{REFERENCES_NOTE if references else ''}{_format_grades(chosen)}",
             )
         )
     if further:
@@ -112,7 +112,7 @@ def build_result_tables(
                 _build_main_table(shown, titles, ()),
                 f"Secondary metrics{where} ({_list_directions(further, titles)}): mean $\\pm$ standard "
                 f"deviation over $n$ seeds; the supplement has their intervals."
-                f"{_format_grades(shown, claims)}",
+                f"{_format_grades(shown)}",
                 placement="appendix",
             )
         )
@@ -138,7 +138,7 @@ def build_result_tables(
                     f"{name.capitalize()}: difference in {mark_recorded(titles.name_metric(plan.primary_metric))}"
                     f"{where} ({'percentage points, ' * is_share(plan.primary_metric)}"
                     f"{_format_direction(plan.primary_metric)}) of {what}, paired by seed, with its exploratory "
-                    f"{mark_recorded('95%')} interval.{_format_grades(found, claims)}",
+                    f"{mark_recorded('95%')} interval.{_format_grades(found)}",
                     placement="main" if name == "ablation" else "appendix",
                 )
             )
@@ -149,12 +149,10 @@ def _list_directions(metrics: Iterable[MetricSpec], titles: _TableTitles) -> str
     return ", ".join(f"{mark_recorded(titles.name_metric(one))} ({_format_direction(one)})" for one in metrics)
 
 
-def _format_grades(claims: Sequence[Claim], every: Sequence[Claim]) -> str:
-    """Return the grade of the values if they share one, others of the paper have another, and the program did not score
-    them. `every` also contains claims that are not shown."""
+def _format_grades(claims: Sequence[Claim]) -> str:
+    """Return the grade that the values of a table share, if the program did not score them."""
     grades = {one.grade for one in claims}
-    differs = len(grades) == 1 and grades not in ({"scored"}, {one.grade for one in every})
-    return f" Grade of all values: {claims[0].grade}." if differs else ""
+    return f" Grade of all values: {grades.pop()}." if len(grades) == 1 and grades != {"scored"} else ""
 
 
 def _build_main_table(chosen: Sequence[Claim], titles: _TableTitles, references: Sequence[Claim]) -> str:

@@ -38,9 +38,9 @@ from labwright.review.evidence import (
 )
 from labwright.review.evidence.pdf_check import extract_pdf_text, find_tex_error
 from labwright.stages.paper.disclosure import SUPPLEMENT_FOLDER
-from labwright.stages.paper.latex_sources import LatexSources, PaperParts, PaperTable, build_sources, extend_evidence
+from labwright.stages.paper.latex_sources import LatexSources, PaperParts, PaperTable, build_sources
 from labwright.stages.paper.paper_context import PaperContext, build_paper_parts, build_write_inputs
-from labwright.stages.paper.required_statements import missing_statements
+from labwright.stages.paper.required_statements import complete_draft
 from labwright.stages.paper.template import PICTURE_SUFFIXES, STYLE_SUFFIXES, PaperTemplate, TemplateError
 from labwright.stages.run_context import RunContext
 
@@ -51,14 +51,6 @@ MIN_OVERFULL_POINTS = 10.0
 """Points by which a line must be overfull to be a finding."""
 MIN_TABLE_PERCENT = 70
 """Scale in percent below which a shrunk table is a finding."""
-MAX_EXCERPT_CHARS = 100
-"""Characters of a source line shown in a finding."""
-CHKTEX_MESSAGES = {
-    "16": "a formula is still open at the end of the paragraph",
-    "18": "typed quotes: write ``...''",
-    "26": "space before a punctuation mark",
-}
-"""Warnings of chktex that matter for text written by a model; other warnings are a matter of taste."""
 
 
 def parse_log(log: str, source: str = "") -> tuple[PaperFinding, ...]:
@@ -125,23 +117,6 @@ def check_length(pages: float, template: PaperTemplate) -> tuple[PaperFinding, .
     )
 
 
-def parse_chktex(output: str, source: str = "") -> tuple[PaperFinding, ...]:
-    """Convert chktex's lines `number:line` to findings, each with its section and the text of that line of
-    paper.tex."""
-    lines, texts = re.findall(r"^(\d+):(\d+)$", output, re.MULTILINE), source.splitlines()
-    found = dict.fromkeys(
-        f"{find_section(source, int(line))}: {CHKTEX_MESSAGES[number]}"
-        + (
-            f", in {' '.join(texts[int(line) - 1].split())[:MAX_EXCERPT_CHARS]!r}"
-            if 0 < int(line) <= len(texts)
-            else ""
-        )
-        for number, line in lines
-        if number in CHKTEX_MESSAGES
-    )
-    return tuple(PaperFinding(text=text) for text in found)
-
-
 def find_section(source: str, line: int) -> str:
     """Return the part of the draft, by the writer's name for it, that contains a line of paper.tex."""
     before = "\n".join(source.splitlines()[:line])
@@ -198,22 +173,18 @@ _KEPT_SUFFIXES = frozenset({".tex", ".bib", ".bbl", ".log"}) | STYLE_SUFFIXES | 
 
 @dataclass(frozen=True)
 class PaperAssessment:
-    """The assessment of a compiled paper. `pages` counts main text; `findings` need fixing; `violations` come from the
-    evidence check.
+    """The assessment of a compiled paper. `findings` need fixing; `violations` come from the evidence check."""
 
-    A paper is clean and may be released if it has a PDF, no violations and no findings.
-    """
-
-    pdf: Path | None
-    pages: int | None
-    findings: tuple[PaperFinding, ...] = ()
+    pdf: Path | None = None
     pages_filled: float | None = None
     """Pages of main text, counting only the used part of the last page."""
+    findings: tuple[PaperFinding, ...] = ()
     violations: tuple[Violation, ...] = ()
 
     @property
-    def is_clean(self) -> bool:
-        return not self.violations and not self.findings and self.pdf is not None
+    def pages(self) -> int | None:
+        """Pages of main text."""
+        return None if self.pages_filled is None else ceil(self.pages_filled)
 
 
 async def assess_paper(
@@ -228,7 +199,7 @@ async def assess_paper(
     built = await build_paper(parts, template, folder, timeout=timeout)
     if built.pdf is not None and not parts.refused:
         try:
-            violations += await check_pdf(folder, extend_evidence(parts.evidence, template), timeout=timeout)
+            violations += await check_pdf(folder, replace(parts.evidence, prints=template.prints), timeout=timeout)
         except tex_runner.TexMissing as missing:
             violations += (
                 Violation(kind="compile", where="PDF", excerpt="paper.pdf", fix=f"could not be checked: {missing}"),
@@ -250,19 +221,17 @@ async def build_paper(
             (work / file).parent.mkdir(exist_ok=True)
             (work / file).write_text(text, encoding="utf-8")
         (work / "figures").mkdir()
-        for file, path in made.figures.items():
-            shutil.copyfile(path, work / "figures" / file)
-        for file, path in made.pictures.items():
+        for file, path in made.copies.items():
             shutil.copyfile(path, work / file)
         try:
             built = await _compile(work, made, parts, template, timeout)
         except tex_runner.TexMissing as missing:
-            built = PaperAssessment(None, None, (PaperFinding(text=str(missing), blocks=True),))
+            built = PaperAssessment(findings=(PaperFinding(text=str(missing), blocks=True),))
         _publish(work, folder, pdf=built.pdf is not None)
     finally:
         remove_tree(work, ignore_errors=True)
     found = tuple(dict.fromkeys((*made.findings, *built.findings)))
-    return PaperAssessment(folder / "paper.pdf" if built.pdf else None, built.pages, found, built.pages_filled)
+    return replace(built, pdf=folder / "paper.pdf" if built.pdf else None, findings=found)
 
 
 def _publish(work: Path, folder: Path, *, pdf: bool) -> None:
@@ -287,7 +256,7 @@ async def _compile(
 ) -> PaperAssessment:
     failed = _find_failure(await tex_runner.run_latexmk("paper", work, timeout=timeout), work, timeout)
     if failed:
-        return PaperAssessment(None, None, (PaperFinding(text=failed, blocks=True),))
+        return PaperAssessment(findings=(PaperFinding(text=failed, blocks=True),))
     log = (work / "paper.log").read_text(errors="replace")
     placed = (
         *(f"fig:{one.name}" for one in parts.figures if one.placement == "main"),
@@ -295,13 +264,9 @@ async def _compile(
     )
     filled = measure_pages(work, placed)
     too_long = check_length(filled, template) if filled is not None else ()
-    fonts, style = await asyncio.gather(_check_type3_fonts(work / "paper.pdf"), _run_chktex(work))
-    return PaperAssessment(
-        work / "paper.pdf",
-        ceil(filled) if filled is not None else None,
-        (*parse_log(log, made.files["paper.tex"]), *too_long, *fonts, *style),
-        filled,
-    )
+    fonts = await _check_type3_fonts(work / "paper.pdf")
+    findings = (*parse_log(log, made.files["paper.tex"]), *too_long, *fonts)
+    return PaperAssessment(work / "paper.pdf", filled, findings)
 
 
 def _find_failure(ran: tex_runner.ProcessResult, work: Path, timeout: float) -> str:
@@ -324,17 +289,6 @@ def _find_failure(ran: tex_runner.ProcessResult, work: Path, timeout: float) -> 
         at = int(place[2]) - 1
         line = f" in: {lines[at].strip()[:200]!r}" if at < len(lines) else ""
     return f"TeX stopped at an error: {find_tex_error(ran.output)}{line}"
-
-
-async def _run_chktex(work: Path) -> tuple[PaperFinding, ...]:
-    chosen = [option for number in CHKTEX_MESSAGES for option in ("-w", number)]
-    try:
-        ran = await tex_runner.run_program(
-            ["chktex", "-q", "-I0", "-n", "all", *chosen, "-f", "%n:%l\n", "paper.tex"], work, timeout=30
-        )
-    except tex_runner.TexMissing:
-        return ()
-    return parse_chktex(ran.output, (work / "paper.tex").read_text(encoding="utf-8"))
 
 
 async def _check_type3_fonts(pdf: Path) -> tuple[PaperFinding, ...]:
@@ -406,37 +360,30 @@ async def try_template(template: PaperTemplate, *, anonymous: bool = False) -> N
         )
         built = await build_paper(parts, template, folder, timeout=TIMEOUT_SECONDS)
         if built.pdf is None:
-            _refuse(template, f"does not compile a two-line paper: {built.findings[0]}")
+            raise TemplateError(f"template {template.name!r} does not compile a two-line paper: {built.findings[0]}")
         text = "".join((await extract_pdf_text(folder / "paper.pdf")).split()).casefold()  # styles use small capitals
-        for what, mark in _WORDS.items():
-            if mark.casefold() not in text and not (anonymous and what == "authors"):
-                _refuse(template, f"prints no {what}: its skeleton needs << {what.split(' ')[0]} >>")
+        faults = [
+            f"prints no {what}: its skeleton needs << {what.split(' ')[0]} >>"
+            for what, mark in _WORDS.items()
+            if mark.casefold() not in text and not (anonymous and what == "authors")
+        ]
         if built.pages is None:
-            _refuse(
-                template,
-                r"does not mark the end of the main text: its skeleton needs \maintextends after the "
-                "last section",
+            faults.append(
+                r"does not mark the end of the main text: its skeleton needs \maintextends after the last section"
             )
         stamped = build_sources(replace(parts, refused=("a sample",)), template).files["paper.tex"]
         if r"\draftwatermark{" not in stamped:
-            _refuse(
-                template,
-                r"does not mark a refused paper: its skeleton needs <% if draft %>\draftwatermark{DRAFT}"
-                "<% endif %>",
+            watermark = r"<% if draft %>\draftwatermark{DRAFT}<% endif %>"
+            faults.append(f"does not mark a refused paper: its skeleton needs {watermark}")
+        for one in await check_pdf(folder, replace(parts.evidence, prints=template.prints)):
+            faults.append(
+                f"prints a number that is not in the record: {one.excerpt}; if its style prints this text, list it "
+                "under 'prints' in template.toml"
+                if one.kind == "number"
+                else f"cannot be checked: {one}"
             )
-        found = await check_pdf(folder, extend_evidence(parts.evidence, template))
-        if found and found[0].kind == "number":
-            _refuse(
-                template,
-                f"prints a number that is not in the record: {found[0].excerpt}; if its style prints this text, "
-                "list it under 'prints' in template.toml",
-            )
-        if found:
-            _refuse(template, f"cannot be checked: {found[0]}")
-
-
-def _refuse(template: PaperTemplate, why: str) -> None:
-    raise TemplateError(f"template {template.name!r} {why}")
+        if faults:
+            raise TemplateError(f"template {template.name!r} {faults[0]}")
 
 
 # Assess versions of a paper's text as a whole, and rank them by their faults; the best one is released.
@@ -463,7 +410,7 @@ async def assess_new_draft(context: RunContext, draft: PaperDraft, *, number: in
         filled=None if found.pages_filled is None else round(found.pages_filled, 2),
         findings=found.findings,
         over=round(max(0.0, (found.pages_filled or 0.0) - limit), 2),
-        left_out=missing_statements(draft, inputs.statements),
+        left_out=complete_draft(draft, inputs.statements)[0],
         violations=tuple(str(violation) for violation in found.violations),
         untied=dict(Counter(violation.where for violation in found.violations)),
         complaints=(

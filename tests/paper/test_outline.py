@@ -32,7 +32,7 @@ from labwright.stages.paper.outline import (
     repair_outline,
     use_registered_keys,
 )
-from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
+from labwright.stages.paper.required_statements import complete_draft
 from tests.models.offline.role_inputs import make_write_inputs
 from tests.paper.synthetic_paper import DRAFT
 
@@ -211,13 +211,13 @@ def test_a_hypothesis_that_is_told_nowhere_is_left_out_and_the_program_tells_it(
         return DRAFT.model_copy(update={"abstract": abstract, "sections": (Section(title="Results", body=body),)})
 
     def found(abstract: str, body: str) -> tuple[str, ...]:
-        return missing_statements(draft(abstract, body), statements)
+        return complete_draft(draft(abstract, body), statements)[0]
 
     first, second = (rf"It is \result{{{one.key}/1.mean}}." for one in DECIDED)
     assert len(found("", "")) == 2 and "print \\result{hypothesis/calmer/1.mean}" in found("", "")[0]
     assert found("", first + second) == () and len(found(first, second)) == 1
-    told = add_missing_statements(draft("It is so.", "As follows."), statements)
-    assert missing_statements(told, statements) == () and told == add_missing_statements(told, statements)
+    told = complete_draft(draft("It is so.", "As follows."), statements)[1]
+    assert complete_draft(told, statements)[0] == () and told == complete_draft(told, statements)[1]
     assert told.abstract == "It is so." and told.sections[0].body.startswith(
         "As follows.\n\nThe confirmatory hypothesis ``\\setup{hypothesis.calmer.title}'' is supported: the "
         "estimate is \\result{hypothesis/calmer/1.mean} (\\result{hypothesis/calmer/1.confidence}\\% interval "
