@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import ceil
 
-from labwright.models.roles.paper_revision import SectionLength
 from labwright.models.roles.paper_writing import (
     DecidedHypothesis,
     EstimateLine,
@@ -34,7 +33,6 @@ from labwright.record.claims.requested_estimates import find_registered_key, lis
 from labwright.record.result_macros import escape_tex, strip_form
 from labwright.record.schema.data_plan import DataPlan, parse_arm
 from labwright.record.schema.paper import PaperDraft, Section
-from labwright.review.evidence import collect_used_keys
 from labwright.stages.paper.citations import is_related_work
 from labwright.stages.paper.latex_sources import FigureFile, PaperTable, read_drawn_size
 from labwright.stages.paper.template import PaperTemplate
@@ -181,30 +179,10 @@ _FLOAT = re.compile(r"\\paper(?:figure|table)\{[^}]*\}")
 _MACRO = re.compile(r"\\(?:result|setup|ref|cite\w*)\{[^}]*\}")
 
 
-def measure_sections(
-    draft: PaperDraft, pages: float | None, page_words: float, float_words: Mapping[str, int]
-) -> tuple[SectionLength, ...]:
-    """Measure the length of the abstract and the sections, in order, scaled to the counted pages of main text if these
-    are known."""
-    texts = {"abstract": draft.abstract, **{section.title: section.body for section in draft.sections}}
-    found = [
-        (
-            title,
-            len(_MACRO.sub("x", _FLOAT.sub("", text)).split()),
-            [
-                f"{kind}:{name}"
-                for kind, command in (("fig", "paperfigure"), ("tab", "papertable"))
-                for name in collect_used_keys([text], frozenset({command}))
-            ],
-        )
-        for title, text in texts.items()
-    ]
-    estimates = [(words + sum(float_words.get(one, 0) for one in floats)) / page_words for _, words, floats in found]
-    scale = pages / sum(estimates) if pages and sum(estimates) else 1.0
-    return tuple(
-        SectionLength(title=title, words=words, floats=len(floats), pages=round(scale * estimate, 2))
-        for (title, words, floats), estimate in zip(found, estimates, strict=True)
-    )
+def count_words(draft: PaperDraft) -> dict[str, int]:
+    """Return the words of the abstract and of each section, a macro as one word."""
+    texts = {"abstract": draft.abstract, **{one.title: one.body for one in draft.sections}}
+    return {title: len(_MACRO.sub("x", _FLOAT.sub("", text)).split()) for title, text in texts.items()}
 
 
 RESERVED_TITLES = ("abstract", "title")

@@ -31,7 +31,7 @@ from labwright.stages.paper.citations import (
 from labwright.stages.paper.claim_check import read_claims
 from labwright.stages.paper.figures import review_paper_figures
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
-from labwright.stages.paper.outline import count_page_words, measure_sections
+from labwright.stages.paper.outline import count_page_words, count_words
 from labwright.stages.paper.paper_context import build_write_inputs
 from labwright.stages.paper.required_statements import complete_draft
 from labwright.stages.paper.response import describe_requests
@@ -196,7 +196,7 @@ def build_reflect_inputs(
             *[UNCITED_COMPLAINT] * (replaced and bool(inputs.references)),
         ),
         compile_findings=tuple(one.text for one in base.findings if one.by_edit),
-        lengths=measure_sections(draft, base.filled, page_words, inputs.float_words),
+        lengths=count_words(draft),
         figure_reviews=context.state.paper.figures.reviews if context.state.paper.figures else (),
         paper_figures=tuple(
             # the writer cannot change what the program draws and says below it
@@ -249,20 +249,12 @@ def _describe_outcome(before: Sequence[DraftAssessed], one: DraftAssessed) -> st
         return "nothing changed" if twin is base else f"same text as round {twin.round}: not kept"
     if rank_version(one) <= rank_version(base):
         return "kept"
-    counts = (
-        ("violations", len(base.violations), len(one.violations)),
-        ("findings", len(base.findings), len(one.findings)),
-        ("complaints", len(base.complaints), len(one.complaints)),
-        ("pages too many", base.over, one.over),
-        ("missing statements", len(base.left_out), len(one.left_out)),
-    )
-    worse = ", ".join(f"{name} {first:g} -> {second:g}" for name, first, second in counts if second > first)
     known, faults = (
         (*each.violations, *each.left_out, *(finding.text for finding in each.findings), *each.complaints)
         for each in (base, one)
     )
     more = [line for line in faults if line not in known]
-    return f"reverted because it made the draft worse: {worse or 'what blocks a release'}; {'; '.join(more[:5])}"
+    return f"reverted because it made the draft worse: {'; '.join(more[:5]) or 'more of its faults block a release'}"
 
 
 @dataclass
