@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from labwright.models.roles.experiment_code import StudyInputs
 from labwright.models.roles.role import Role
@@ -189,6 +190,13 @@ class WriteInputs(StudyInputs):
 MAX_SECTIONS = 12
 
 
+Keys = Annotated[
+    tuple[str, ...],
+    AfterValidator(lambda keys: tuple(re.sub(r"^\\?(?:setup|result)[/{]|\}$", "", key) for key in keys)),
+]
+"""Keys as in the lists, without `setup/` or a macro around them."""
+
+
 class PlannedSection(FrozenModel):
     """The plan of a section: its claim, and the items that it uses."""
 
@@ -197,7 +205,7 @@ class PlannedSection(FrozenModel):
     rests_on: dict[str, PlannedState] = Field(
         default={}, description="key, without form, of each estimate on which the claim rests -> what it takes it for"
     )
-    keys: tuple[str, ...] = Field(default=(), description="keys that it prints: results with their form, and settings")
+    keys: Keys = Field(default=(), description="keys that it prints: results with their form, and settings")
     figures: tuple[str, ...] = Field(default=(), description="figures that it places")
     tables: tuple[str, ...] = Field(default=(), description="tables that it places")
     references: tuple[str, ...] = Field(default=(), description="works that it cites")
@@ -210,7 +218,7 @@ class PlannedAbstract(FrozenModel):
 
     claim: str = Field(description="one sentence: the main finding, as a colleague could repeat it")
     rests_on: dict[str, PlannedState] = Field(default={}, description="as for a section")
-    keys: tuple[str, ...] = ()
+    keys: Keys = ()
     tells: tuple[str, ...] = ()
 
 

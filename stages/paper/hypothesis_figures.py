@@ -3,7 +3,6 @@ margin. The program draws it itself from recorded values; plots by experiment co
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -210,7 +209,3 @@ def _compute_slope(effect: Effect, plan: DataPlan, metric: MetricSpec, dataset: 
 
     value = float(evaluate_estimand(effect.estimand, plan, metric, read, dataset=dataset))
     return value if abs(value) == 1 and "/" not in effect.estimand else 0.0
-
-
-def format_json(data: dict[str, Any]) -> str:
-    return json.dumps(data, indent=1)

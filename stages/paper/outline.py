@@ -202,12 +202,11 @@ def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOut
     in_text = [one.name for one in inputs.figures if one.placement == "main"]
     known = {  # names that each field of a section may contain
         "keys": frozenset((*inputs.result_keys, *(line.key for line in inputs.setups))),
-        "figures": frozenset(one.name for one in inputs.figures),
+        "figures": frozenset(in_text),
         "tables": frozenset(inputs.tables),
         "references": frozenset(one.key for one in inputs.references),
         "tells": frozenset(one.id for one in inputs.statements),
     }
-    outline = _strip_macros(outline)
     times = Counter(section.title.strip().lower() for section in outline.sections)
     faults = [
         f"section title {title!r} is empty, reserved or used {count} times: give each section its own title"
@@ -231,7 +230,7 @@ def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOut
             asked: tuple[str, ...] = getattr(section, field)
             faults += _find_unknown(f"section {section.title!r}", field, asked, names)
             if field in ("figures", "tables"):
-                names = (names & frozenset((*in_text, *inputs.tables))) - placed[field].keys()
+                names -= placed[field].keys()
             kept[field] = tuple(name for name in dict.fromkeys(asked) if name in names)
             placed[field].update(asked)
         sections.append(section.model_copy(update=kept))
@@ -245,11 +244,6 @@ def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOut
             for name in once
             if placed[field][name] != 1
         ]
-    faults += [
-        f"figures: {one.name!r} is in the appendix: place it in no section"
-        for one in inputs.figures
-        if one.placement == "appendix" and placed["figures"][one.name]
-    ]
     for statement in inputs.statements:
         if not placed["tells"][statement.id]:
             faults.append(f"{statement.id!r} is reported in no section: {statement.text}")
@@ -270,17 +264,6 @@ def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOut
         update={"sections": tuple(sections), "abstract": abstract, "explanations": explanations}
     )
     return _complete_outline(repaired, inputs), tuple(faults)
-
-
-def _strip_macros(outline: PaperOutline) -> PaperOutline:
-    """Return the outline with keys as in the lists: without `setup/` or a macro around them."""
-
-    def strip(keys: Iterable[str]) -> tuple[str, ...]:
-        return tuple(re.sub(r"^\\?(?:setup|result)[/{]|\}$", "", key) for key in keys)
-
-    abstract = outline.abstract.model_copy(update={"keys": strip(outline.abstract.keys)})
-    sections = (one.model_copy(update={"keys": strip(one.keys)}) for one in outline.sections)
-    return outline.model_copy(update={"abstract": abstract, "sections": tuple(sections)})
 
 
 def use_registered_keys(outline: PaperOutline, plan: DataPlan, measured: Collection[str]) -> PaperOutline:
@@ -315,16 +298,14 @@ def _repair_explanations(
     titles = {section.title for section in outline.sections}
     kept, faults = list[PlannedExplanation](), list[str]()
     for one in outline.explanations:
-        if one.effect not in estimates or one.section not in titles:
+        if one.effect in estimates and one.section in titles:
+            faults += _find_unknown("explanations", "separated_by", [one.separated_by], {*estimates, ""})
+            kept.append(one if one.separated_by in estimates else one.model_copy(update={"separated_by": ""}))
+        else:
             unknown = one.effect if one.effect not in estimates else one.section
             faults.append(
                 f"explanations: {unknown!r} is no estimate or no section: use a key without form, and a title"
             )
-        elif one.separated_by and one.separated_by not in estimates:
-            faults += _find_unknown("explanations", "separated_by", (one.separated_by,), estimates)
-            kept.append(one.model_copy(update={"separated_by": ""}))
-        else:
-            kept.append(one)
     return tuple(kept), faults
 
 
@@ -534,11 +515,6 @@ def list_reportable_outcomes(
 def is_disclosure(statement: RequiredStatement) -> bool:
     """Return whether a statement discloses something about the run rather than an outcome."""
     return not (statement.keys or statement.abstract or statement.point)
-
-
-def list_program_sentences(statements: Iterable[RequiredStatement]) -> tuple[str, ...]:
-    """Return the sentences that the program may add to a paper."""
-    return tuple(text for one in statements for text in one.sentences)
 
 
 def _build_outcome(one: DecidedHypothesis, subjects: Mapping[str, Sequence[str]]) -> RequiredStatement:

@@ -69,7 +69,6 @@ from labwright.stages.paper.latex_sources import FigureFile, PaperParts, PaperTa
 from labwright.stages.paper.outline import (
     count_text_words,
     find_crowding_figures,
-    list_program_sentences,
     list_reportable_outcomes,
     measure_floats,
 )
@@ -381,7 +380,7 @@ class PaperContext:
             ),
             facts=facts,
             claims_by_table={table.name: find_printed_claims(table.tabular) for table in self.tables},
-            statements=list_program_sentences(self.statements),
+            statements=tuple(text for one in self.statements for text in one.sentences),
             bold=find_bold_claims(plan, self.decisions, self.claims.means),
             earlier=self.state.list_earlier_studies(),
         )

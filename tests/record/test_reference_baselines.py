@@ -36,7 +36,6 @@ from labwright.record.schema.nodes import Attempt, CellRun, format_node_id
 from labwright.review.evidence import check_draft
 from labwright.search.stage_snapshot import StageSnapshot
 from labwright.search.tuning import next_reference_run, sample_settings
-from labwright.stages.paper.outline import list_program_sentences
 from labwright.stages.paper.required_statements import complete_draft, list_reference_statements
 from tests.paper.synthetic_paper import DRAFT, PLAN, make_events, make_evidence, make_state
 
@@ -155,7 +154,7 @@ def test_a_rung_that_beats_every_arm_is_reported_once_in_the_results_for_orienta
     assert complete_draft(draft, told)[1] == draft
     assert draft.abstract == DRAFT.abstract and "trained on the training data as provided" in told[0].text
     assert [told[0].text in one.body for one in draft.sections].count(True) == 1
-    base = replace(make_evidence(run), statements=list_program_sentences(told))
+    base = replace(make_evidence(run), statements=tuple(text for one in told for text in one.sentences))
     texts = "\n".join(draft.texts)
     known = dict(base.results) | {
         use.key: print_value(0.001, 3)
