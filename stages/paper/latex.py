@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from jinja2.sandbox import SandboxedEnvironment
 from labwright.record.claims.sentences import join_names
 from labwright.record.result_macros import has_number_word
 from labwright.record.schema.data_plan import to_words
-from labwright.record.table import Table
 
 _DECLARED_CHARACTER = re.compile(r"\\DeclareUnicodeCharacter\{([0-9A-F]{4,6})\}")
 _LATIN = frozenset(map(chr, range(0xC0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧĄąſ\u00d7\u00f7")
@@ -111,37 +110,15 @@ def format_recorded_row(*cells: object) -> str:
     return format_row(map(mark_recorded, cells))
 
 
-class Tex(str):
-    """Text that is TeX already, so that a table does not escape it."""
-
-
-def _format_cell(value: object) -> str:
-    if isinstance(value, Tex):
-        return value
-    missing = value is None or value == ""
-    return mark_recorded("--" if missing else f"{value:.4g}" if isinstance(value, float) else value)
-
-
-def _format_table_parts(table: Table) -> tuple[list[str], list[str], list[str]]:
-    """Return the titles and types of a table's columns, and its rows."""
-    titles = [
-        one.title if isinstance(one.title, Tex) else mark_recorded(one.title.replace("_", " ")) for one in table.columns
-    ]
-    types = [one.tex or ("r" if one.kind == "number" else "l") for one in table.columns]
-    rows: list[str] = []
-    for row in table.rows:
-        if len(row) > 1:
-            rows.append(format_row(map(_format_cell, row)))
-            continue
-        heading = rf"\multicolumn{{{len(titles)}}}{{@{{}}l}}{{\textit{{{_format_cell(row[0])}}}}}"
-        rows += [*[r"\addlinespace[3pt]"] * bool(rows), format_row([heading])]
-    return titles, types, rows
-
-
-def format_tabular(table: Table) -> str:
-    """Format a table that stays on one page, without its title."""
-    titles, types, rows = _format_table_parts(table)
-    body = "\n".join((r"\toprule", format_row(titles), r"\midrule", *rows, r"\bottomrule"))
+def format_tabular(titles: Sequence[str], types: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
+    """Format TeX cells as a table that stays on one page; a row of one cell is the heading of the rows below it."""
+    lines = [r"\toprule", format_row(titles), r"\midrule"]
+    for row in rows:
+        if len(row) == 1:
+            lines += [r"\addlinespace[3pt]"] * (lines[-1] != r"\midrule")
+            row = [rf"\multicolumn{{{len(titles)}}}{{@{{}}l}}{{\textit{{{row[0]}}}}}"]
+        lines.append(format_row(row))
+    body = "\n".join((*lines, r"\bottomrule"))
     return f"\\begin{{tabular}}{{@{{}}{''.join(types)}@{{}}}}\n{body}\n\\end{{tabular}}"
 
 
