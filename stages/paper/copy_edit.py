@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
 
 from labwright.models.client import ModelClient
 from labwright.models.roles import COPY_EDIT
@@ -153,18 +152,10 @@ def _list_formulas(text: ScannedText) -> str:
 def _list_edited_names(old: ScannedText, new: ScannedText, evidence: Evidence) -> tuple[list[str], list[str]]:
     """Return the names of the study and the values in the edited sentences, in order: before and after the edit.
     Without a value in these sentences both are empty."""
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old.source, new.source, strict=False)))
-    rest = min(len(old.source), len(new.source)) - same
-    ends = zip(reversed(old.source), reversed(new.source), strict=False)
-    tail = min(rest, sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], ends)))
+    before, after = ({one.source[slice(*span)]: span for span in find_sentence_spans(one)} for one in (old, new))
     first, second = (
-        [
-            name
-            for start, end in find_sentence_spans(one)
-            if start <= len(one.source) - tail and end >= same
-            for name in _list_names(one, start, end, evidence)
-        ]
-        for one in (old, new)
+        [name for source in own if source not in other for name in _list_names(text, *own[source], evidence)]
+        for text, own, other in ((old, before, after), (new, after, before))
     )
     return (first, second) if any(name.startswith("\\") for name in first) else ([], [])
 

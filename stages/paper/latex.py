@@ -160,10 +160,6 @@ def format_longtable(name: str, columns: Mapping[str, str], caption: str, *, cal
     )
 
 
-def _join(names: Iterable[str]) -> str:
-    return join_names([*names])
-
-
 def render_template(name: str, values: Mapping[str, Any]) -> str:
     """Render a template of this package. Filters: `rec`, `words`, `short`, `names` (joins them). An indented line
     continues the previous one."""
@@ -176,7 +172,7 @@ def _get_environment() -> SandboxedEnvironment:
     """Return the environment of this package's templates, which compiles each of them once."""
     environment = build_tex_environment(FileSystemLoader(Path(__file__).parent))
     filters: dict[str, Any] = environment.filters
-    filters.update({"rec": mark_recorded, "words": to_words, "short": shorten, "names": _join})
+    filters.update({"rec": mark_recorded, "words": to_words, "short": shorten, "names": join_names})
     return environment
 
 

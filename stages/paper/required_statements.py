@@ -164,22 +164,16 @@ def _list_setting_statements(state: RunState, differences: Sequence[ClaimDiffere
             sides = f"{other} minus {arm}" if known is not None and known.sign < 0 else f"{arm} minus {other}"
             key = control.key if known is None else known.key
             level = "95" if known is None else f"\\result{{{key}.confidence}}"
-            point = (
-                f"with {names} at the setting tuned for the latter, the sign of their difference is open, as it is at "
-                "their own settings"
+            found = (
+                "its sign is open, as it is at their own settings"
                 if one.agrees
-                else f"with {names} at the setting tuned for the latter, the direction found at their own settings "
-                "does not show, so that the settings may explain their difference"
+                else "the direction seen at their own settings does not show, so that the settings may explain it"
             )
-            ending = (
-                "its sign is open, as it is at their own settings."
-                if one.agrees
-                else "the direction seen at their own settings does not show, so that the settings may explain it."
-            )
+            point = f"of the difference of {names} at the setting tuned for the latter, {found}"
             sentence = (
                 f"With both arms at the setting tuned for {other}, the difference in \\setup{{metric.title}} on "
                 f"{_format_place(control)} ({sides}) was \\result{{{key}.mean}} ({level}\\% interval "
-                f"\\result{{{key}.ci}}{'; exploratory' if known is None else ''}): {ending}"
+                f"\\result{{{key}.ci}}{'; exploratory' if known is None else ''}): {found}."
             )
         yield RequiredStatement(
             id=f"settings-{one.arm}-{one.other}" + (f"-{control.level}-{control.dataset}" if control else ""),
