@@ -36,11 +36,6 @@ class Reference(FrozenModel):
     abstract: str = Field(default="", description="empty if no catalogue has an abstract")
 
 
-EstimateSign = Literal["positive", "negative", "open"]
-"""Where an interval lies: above zero, below it, or with zero in it."""
-PlannedState = EstimateSign | Literal["supported", "refuted"]
-
-
 class EstimateLine(FrozenModel):
     """An estimate that the paper may print with `\\result{key.form}`."""
 
@@ -48,7 +43,6 @@ class EstimateLine(FrozenModel):
     subject: str = Field(default="", description="what is estimated, in words")
     forms: dict[str, str] = Field(default={}, description="form -> what it prints")
     note: str = Field(default="", description="what the record supports, or what the estimate is for")
-    sign: EstimateSign | None = Field(default=None, description="where its interval lies; None without one")
     direction: EffectDirection | None = Field(default=None, description="for an effect of a hypothesis")
     verdict: HypothesisVerdict | None = Field(default=None, description="on the claim about an effect of a hypothesis")
     listed: bool = Field(
@@ -202,9 +196,6 @@ class PlannedSection(FrozenModel):
 
     title: str
     claim: str = Field(description="one sentence: what a reader learns from the section")
-    rests_on: dict[str, PlannedState] = Field(
-        default={}, description="key, without form, of each estimate on which the claim rests -> what it takes it for"
-    )
     keys: Keys = Field(default=(), description="keys that it prints: results with their form, and settings")
     figures: tuple[str, ...] = Field(default=(), description="figures that it places")
     tables: tuple[str, ...] = Field(default=(), description="tables that it places")
@@ -217,7 +208,6 @@ class PlannedAbstract(FrozenModel):
     """The plan of the abstract."""
 
     claim: str = Field(description="one sentence: the main finding, as a colleague could repeat it")
-    rests_on: dict[str, PlannedState] = Field(default={}, description="as for a section")
     keys: Keys = ()
     tells: tuple[str, ...] = ()
 

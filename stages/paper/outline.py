@@ -24,7 +24,6 @@ from labwright.models.roles.paper_writing import (
     PaperOutline,
     PlannedExplanation,
     PlannedSection,
-    PlannedState,
     RequiredStatement,
     SectionInputs,
     WriteInputs,
@@ -190,7 +189,6 @@ RESERVED_TITLES = ("abstract", "title")
 ORDINALS = ("first", "second", "third")
 SHARE_BOUNDS = (0.8, 1.2)
 """Bounds of the sum of all shares."""
-_OPPOSITE: Mapping[PlannedState, PlannedState] = {"positive": "negative", "negative": "positive"}
 
 
 def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOutline, tuple[str, ...]]:
@@ -268,22 +266,15 @@ def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOut
 
 def use_registered_keys(outline: PaperOutline, plan: DataPlan, measured: Collection[str]) -> PaperOutline:
     """Return the outline with the keys of registered effects, alternatives and rivals in place of its own requests for
-    them, and of the differences of the same arms. Where one of these has the opposite sign, so has the sign on which a
-    claim rests. `measured` has the registered keys that have a value; others replace nothing."""
+    them, and of the differences of the same arms. `measured` has the registered keys that have a value; others replace
+    nothing."""
     asked = {f"estimate/{one.name}": find_registered_key(one, plan) for one in outline.estimates}
-    known = {name: one for name, one in asked.items() if one[0] in measured} | list_registered_keys(plan, measured)
-
-    def turn(rests_on: Mapping[str, PlannedState]) -> dict[str, PlannedState]:
-        turned = {key for key in rests_on if known.get(strip_form(key), ("", 1))[1] < 0}
-        return {key: _OPPOSITE.get(state, state) if key in turned else state for key, state in rests_on.items()}
-
-    abstract = outline.abstract.model_copy(update={"rests_on": turn(outline.abstract.rests_on)})
-    sections = tuple(one.model_copy(update={"rests_on": turn(one.rests_on)}) for one in outline.sections)
-    outline = outline.model_copy(update={"abstract": abstract, "sections": sections})
+    known = {name: key for name, (key, _) in asked.items() if key in measured}
+    known |= {name: key for name, (key, _) in list_registered_keys(plan, measured).items()}
 
     def replace(found: re.Match[str]) -> str:
         stem = strip_form(found[1])
-        return f'"{known.get(stem, (stem, 1))[0]}{found[1].removeprefix(stem)}"'
+        return f'"{known.get(stem, stem)}{found[1].removeprefix(stem)}"'
 
     kept = tuple(one for one in outline.estimates if f"estimate/{one.name}" not in known)
     text = outline.model_copy(update={"estimates": kept}).model_dump_json()
@@ -323,38 +314,6 @@ def find_unexplained_effects(outline: PaperOutline, inputs: WriteInputs) -> tupl
         and any(line.direction in ("positive", "negative") for line in one.effects)
         and not explained & {line.key for line in one.effects}
     )
-
-
-def correct_claims(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
-    """Return the outline with a correction after each claim that takes an estimate for what the record does not have.
-
-    Claims are planned before the requested estimates are computed.
-    """
-    lines = (line for one in inputs.decided for line in one.lines)
-    known = {one.key: one for one in (*lines, *inputs.comparisons, *inputs.estimates)}
-
-    def correct(claim: str, rests_on: Mapping[str, PlannedState]) -> str:
-        wrong = [
-            f"{known[key].text} ({key}) is {' and '.join(states)}, not {planned}"
-            for key, planned in ((strip_form(key), planned) for key, planned in rests_on.items())
-            if key in known and planned not in (states := _list_states(known[key]))
-        ]
-        return f"{claim} [The record does not have this: {'; '.join(wrong)}. Write what it has.]" if wrong else claim
-
-    abstract = outline.abstract
-    return outline.model_copy(
-        update={
-            "abstract": abstract.model_copy(update={"claim": correct(abstract.claim, abstract.rests_on)}),
-            "sections": tuple(
-                one.model_copy(update={"claim": correct(one.claim, one.rests_on)}) for one in outline.sections
-            ),
-        }
-    )
-
-
-def _list_states(line: EstimateLine) -> list[str]:
-    """Return what the record says of an estimate: the sign of its interval, and the verdict on the claim about it."""
-    return list(dict.fromkeys(filter(None, (line.sign or "open", line.verdict))))
 
 
 def _complete_outline(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:

@@ -17,7 +17,6 @@ from labwright.models.roles.paper_writing import (
     ClaimLine,
     DecidedHypothesis,
     EstimateLine,
-    EstimateSign,
     ExploratoryComparison,
     RequiredStatement,
     WriteInputs,
@@ -231,7 +230,6 @@ class PaperContext:
                 note=f"{one.request.purpose} (over {len(one.found.values)} seeds)"
                 + self._judge_size(find_effect_metric(one.found.effect, one.plan).name, one.found.low, one.found.high)
                 * (classify_scale(one.found.effect.estimand) == "difference"),
-                sign=_find_sign(one.found.low, one.found.high),
             )
             for one in self.estimates
         )
@@ -274,7 +272,6 @@ class PaperContext:
                 + self._judge_size(one.name, one.low, one.high),
                 listed=one.key in self.primary_claims.differences,
                 at_common_setting=one.arm in swapped,
-                sign=_find_sign(one.low, one.high),
             )
             for one in _select_claims(self.plan, self.claims.differences)
         )
@@ -304,7 +301,6 @@ class PaperContext:
                 subject=_describe_effect(self.plan, part.effect),
                 forms=self.collect_forms(key),
                 note=note + f" (over {describe_units(one, part)})" * (part.mean is not None),
-                sign=_find_sign(part.low, part.high),
                 direction=part.direction,
                 verdict=part.verdict,
             )
@@ -568,12 +564,6 @@ def _describe_claim(plan: DataPlan, claim: Claim) -> str:
 
 def _name_condition(plan: DataPlan, condition: str) -> str:
     return REFERENCE_ARM_TITLES.get(condition) or plan.name_condition(condition)
-
-
-def _find_sign(low: float | None, high: float | None) -> EstimateSign | None:
-    if low is None or high is None:
-        return None
-    return "positive" if low > 0 else "negative" if high < 0 else "open"
 
 
 def _describe_effect(plan: DataPlan, effect: Effect) -> str:

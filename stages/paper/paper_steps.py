@@ -71,7 +71,6 @@ from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.outline import (
     build_report,
     build_section_inputs,
-    correct_claims,
     find_unexplained_effects,
     group_sections,
     match_sections,
@@ -86,7 +85,6 @@ from labwright.stages.paper.typesetting import (
     assess_edit,
     assess_new_draft,
     build_paper_context,
-    check_abstract,
     list_obstacles,
     select_best,
 )
@@ -113,9 +111,9 @@ class NoDraftError(Exception):
 
 
 async def write_draft(context: RunContext) -> None:
-    """Record the writer's draft, assessed: an outline, then the sections in order, the abstract with the last. An
-    abstract that is too long is requested once more. What the budget has no room for, the program writes. A version for
-    reviewers starts from the text that they read, and is revised in the step `reflect`.
+    """Record the writer's draft, assessed: an outline, then the sections in order, the abstract with the last. What the
+    budget has no room for, the program writes. A version for reviewers starts from the text that they read, and is
+    revised in the step `reflect`.
 
     Raises `NoDraftError`, `UnmeasuredEffectError`.
     """
@@ -160,10 +158,6 @@ async def _ask_for_draft(
         written += match_sections(asked, answer.sections)
         captions |= {name: text for name, text in answer.captions.items() if name not in PROGRAM_FIGURES}
         abstract = answer.abstract or abstract
-    if complaints := check_abstract(abstract, material.evidence):
-        given = build_section_inputs(inputs, outline, (), tuple(written)).model_copy(update={"complaints": complaints})
-        answer = await client.ask_or_none(WRITE, given, instead="the reflector gets the abstract unchanged")
-        abstract = answer.abstract if answer is not None and answer.abstract else abstract
     draft = PaperDraft(
         title=outline.title,
         abstract=abstract,
@@ -199,8 +193,7 @@ async def _write_outline(
     if outline is None:
         raise NoDraftError(OUTLINE, client)
     asked = tuple(one for one in material.requests if not isinstance(one, AddendumEstimate))
-    repaired = repair_outline(outline.model_copy(update={"estimates": asked}), inputs)[0]
-    return correct_claims(repaired, inputs), material
+    return repair_outline(outline.model_copy(update={"estimates": asked}), inputs)[0], material
 
 
 async def release_paper(context: RunContext) -> None:

@@ -24,7 +24,6 @@ from labwright.record.schema.hypotheses import Effect, Hypothesis, RivalExplanat
 from labwright.record.schema.paper import EstimateRequest, FinalFigure, PaperDraft, Section
 from labwright.stages.paper.outline import (
     build_section_inputs,
-    correct_claims,
     find_unexplained_effects,
     group_sections,
     list_reportable_outcomes,
@@ -315,18 +314,13 @@ def test_requests_for_what_is_registered_become_its_keys() -> None:
     assert found.sections[0].keys == ("hypothesis/gain/rival.mean", "estimate/size-of.mean", "hypothesis/gain/1.ci")
     assert found.sections[1:] == asked.sections[1:] and found.abstract == asked.abstract
     reversed_key = f"diff/{dataset}/{metric}/baseline@a~method@a"
-    rests_on = {reversed_key: "negative", "estimate/size-of": "negative", "estimate/opposite": "positive"}
     opposite = EstimateRequest(name="opposite", estimand=f"-({rival.estimand})")
-    turned = changed(0, keys=(f"{reversed_key}.mean",), rests_on=rests_on).model_copy(update={"estimates": (opposite,)})
+    turned = changed(0, keys=(f"{reversed_key}.mean",)).model_copy(update={"estimates": (opposite,)})
     turned = use_registered_keys(turned, plan, measured)
     bare = use_registered_keys(asked, plan, {"hypothesis/gain/1"})
     assert bare.estimates == requests, "a registered rival without a value is computed from other seeds"
     assert turned.sections[0].keys == ("hypothesis/gain/1.mean",)
-    assert turned.estimates == () and turned.sections[0].rests_on == {
-        "hypothesis/gain/1": "positive",
-        "estimate/size-of": "negative",
-        "hypothesis/gain/rival": "negative",
-    }
+    assert turned.estimates == ()
 
 
 def test_a_section_with_floats_sees_the_values_behind_them() -> None:
@@ -336,24 +330,3 @@ def test_a_section_with_floats_sees_the_values_behind_them() -> None:
     means = {one.key for one in INPUTS.results if one.listed and f"/{primary}/" in one.key}
     assert means and means <= {one.key for one in results.results}
     assert not means & {one.key for one in introduction.results}
-
-
-def test_claims_that_rest_on_what_the_record_does_not_have_are_corrected() -> None:
-    known = EstimateLine(key="estimate/cost", subject="cost", forms={"mean": "0.1", "ci": "[-0.1, 0.3]"}, sign="open")
-    decided = CALMER.model_copy(update={"sign": "positive", "verdict": "open", "subject": "gain"})
-    inputs = INPUTS.model_copy(
-        update={"estimates": (known,), "decided": (DECIDED[0].model_copy(update={"effects": (decided,)}),)}
-    )
-    planned = changed(0, claim="The cost is large.", rests_on={"estimate/cost.mean": "positive", "unknown": "open"})
-    planned = planned.model_copy(
-        update={"abstract": planned.abstract.model_copy(update={"rests_on": {decided.key: "supported"}})}
-    )
-    after = correct_claims(planned, inputs)
-    assert after.sections[0].claim == (
-        "The cost is large. [The record does not have this: cost: 0.1 [-0.1, 0.3] (estimate/cost) is open, not "
-        "positive. Write what it has.]"
-    )
-    assert f"({decided.key}) is positive and open, not supported" in after.abstract.claim
-    assert after.sections[1:] == planned.sections[1:]
-    right = changed(0, rests_on={"estimate/cost": "open", decided.key: "positive"})
-    assert correct_claims(right, inputs) == right
