@@ -22,13 +22,7 @@ from labwright.review.claims.sentences import find_stated_points
 from labwright.review.evidence import Evidence, find_sentence_spans, number_words, numbers, scan
 from labwright.review.evidence.latex_scanner import VALUE_COMMANDS, ScannedText
 from labwright.stages.cost_table import COPY_EDIT_TASK
-from labwright.stages.paper.claim_check import (
-    build_claim_record,
-    find_claim_violations,
-    list_sentences,
-    list_unstated,
-    read_claims,
-)
+from labwright.stages.paper.claim_check import find_claim_violations, list_sentences, list_unstated, read_claims
 from labwright.stages.paper.reflection import DraftEdits, apply_edits, list_passages
 from labwright.stages.paper.typesetting import assess_edit, build_paper_context, find_next_round, select_best
 from labwright.stages.run_context import RunContext, run_once
@@ -77,15 +71,12 @@ async def _list_sound_edits(
     record does not bear out, and remove none that makes a required point; none, if the sentences cannot be assigned to
     single edits."""
     await read_claims(context, edited)
-    material, before, readings = (
-        build_paper_context(context),
-        _flatten(base.draft),
-        context.state.paper.sentence_readings,
-    )
+    material, before = build_paper_context(context), _flatten(base.draft)
+    readings = context.state.paper.sentence_readings
     refused = {one.source for one, _ in find_claim_violations(context, edited.draft) if one.source not in before}
     texts = {edit: _flatten(apply_copy_edits(base.draft, [edit], material.evidence).draft) for edit in edits}
     found = {source: [edit for edit, text in texts.items() if source in text] for source in refused}
-    stated = find_stated_points(list_sentences(material, build_claim_record(material), base.draft), readings)
+    stated = find_stated_points(list_sentences(material, base.draft), readings)
     for one in list_unstated(material, edited.draft, readings):
         for sentence in stated.get(one.id, ()):
             found[sentence.source] = [edit for edit, text in texts.items() if sentence.source not in text]

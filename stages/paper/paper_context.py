@@ -31,6 +31,7 @@ from labwright.record.claims.requested_estimates import (
     compute_requested_estimates,
     list_measured_keys,
     list_registered_sides,
+    list_separating_keys,
 )
 from labwright.record.claims.sentences import describe_support, describe_units, join_names, list_effect_datasets
 from labwright.record.claims.setting_controls import find_registered_estimates
@@ -50,6 +51,7 @@ from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesi
 from labwright.record.schema.paper import EstimateRequest, FinalFigure, PaperDraft
 from labwright.record.source_tree import select_code
 from labwright.record.tuning_results import build_effective_plan
+from labwright.review.claims.comparisons import ClaimRecord
 from labwright.review.evidence import (
     ALLOWED_LITERALS,
     Evidence,
@@ -351,6 +353,19 @@ class PaperContext:
     def facts(self) -> StudyFacts:
         """What the record knows about how the study was done."""
         return list_study_facts(self.state, self.claims.means, self.winner_code)
+
+    @cached_property
+    def claim_record(self) -> ClaimRecord:
+        """The part of the record with which claims of the text are compared."""
+        return ClaimRecord(
+            plan=self.estimates[0].plan if self.estimates else self.plan,
+            decisions=self.decisions,
+            means=self.claims.means,
+            differences=self.claims.differences,
+            estimates={one.request.name: one.found for one in self.estimates},
+            separating=frozenset(list_separating_keys(self.state)),
+            points={one.id: one.point for one in self.statements if one.point},
+        )
 
     @cached_property
     def evidence(self) -> Evidence:

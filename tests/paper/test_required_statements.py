@@ -23,7 +23,6 @@ from labwright.record.schema.hypotheses import Effect, Hypothesis, HypothesisVer
 from labwright.record.schema.paper import EstimateRequest, FinalFigure, PaperDraft, PaperFinding, Section
 from labwright.review.evidence import check_draft
 from labwright.stages.paper import required_statements
-from labwright.stages.paper.claim_check import build_claim_record
 from labwright.stages.paper.outline import is_disclosure
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
 from labwright.stages.paper.reflection import drop_figure
@@ -196,7 +195,7 @@ def test_a_rival_that_no_fresh_seed_measured_is_said_to_be_so() -> None:
     request = EstimateRequest(name="kept", estimand=rival.estimand)
     found, faults = compute_requested_estimates(run, (request,))
     assert faults == () and len(found[0].found.values) > 1
-    record = build_claim_record(made)
+    record = made.claim_record
     cells = [("digits", "no-schedule", "noise40"), ("digits", "method", "noise40")]
     known = record.find_all(dict(zip(cells, (1.0, -1.0), strict=True)), "log_loss")
     assert [one.key for one in known] == [key]

@@ -17,7 +17,7 @@ from labwright.record.run_folder import RunFolder
 from labwright.record.schema.claims import ReadClaim, ReadSentence
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.stages.paper import paper_context, paper_steps, reflection
-from labwright.stages.paper.claim_check import CUT_NOTE, build_claim_record, list_sentences
+from labwright.stages.paper.claim_check import CUT_NOTE, list_sentences
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.paper_steps import release_paper, write_draft
 from labwright.stages.paper.reflection import reflect
@@ -211,7 +211,7 @@ def test_a_caption_by_the_program_or_of_a_figure_outside_of_the_paper_is_not_rea
         sections=(Section(title="End", body=f"It ends.\n\n\\paperfigure{{{own}}}\n\n\\paperfigure{{loss}}"),),
         captions={own: "It helps.", "loss": "Loss.", "curves": "No text refers to it."},
     )
-    sentences = list_sentences(material, build_claim_record(material), draft)
+    sentences = list_sentences(material, draft)
     assert [one.text for one in sentences] == ["Smoothing", "We ask.", "End", "It ends.", "Loss."]
 
 
