@@ -60,7 +60,7 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
     started, search, paper, calls = state.started, state.search, state.paper, state.calls
     assert started is not None
     drafts = {one.round: one for one in paper.drafts}  # the last draft is recorded again when the paper is done
-    cells, first, plan = compute_all_cells(state), find_reference_tuning_node(state), search.data_plan
+    cells, first, plan = compute_all_cells(state), find_reference_tuning_node(state), search.plan
     content: dict[str, object] = {
         "form": 2,
         "run_version": started.version,
@@ -91,7 +91,7 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
         "prior_work": paper.prior_work,
         "protocol": search.protocol_review,
         "plan": search.plan_hash,
-        "untested": plan.untested_statements if plan is not None else (),
+        "untested": plan.untested_statements,
         "amendments": [one.model_dump(exclude={"data_plan"}) for one in search.amendments],
         "locks": [one for _, one in search.locks],
         "decided": decide_hypotheses(state),
@@ -106,7 +106,7 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
         "ladder": {
             "settings": find_chosen_settings(state, first.id) if first is not None and first.is_finished else {},
             "values": compute_reference_claims(state),
-            "beats every arm on": [one.dataset for one in find_reference_wins(state)] if plan is not None else [],
+            "beats every arm on": [one.dataset for one in find_reference_wins(state)],
         },
         "comparisons": list(search.comparisons.values()),
         "probes": search.probes,

@@ -123,9 +123,8 @@ class PaperContext:
     @cached_property
     def plan(self) -> DataPlan:
         """The plan, with the arms that ablations and addenda added."""
-        assert self.state.search.data_plan is not None
-        swapped = find_swapped_arms(self.state.search.data_plan)  # which a plan does not have
-        plan = add_measured_arms(self.state, self.state.search.data_plan)
+        swapped = find_swapped_arms(self.state.search.plan)  # which a plan does not have
+        plan = add_measured_arms(self.state, self.state.search.plan)
         return plan.model_copy(update={"arms": tuple(one for one in plan.arms if one.name not in swapped)})
 
     @cached_property

@@ -144,9 +144,7 @@ def list_stopping_statements(
 
 def _list_setting_statements(state: RunState, differences: Sequence[ClaimDifference]) -> Iterator[RequiredStatement]:
     """Yield a statement for each pair of arms whose difference their tuned settings may explain."""
-    plan = state.search.data_plan
-    if plan is None:
-        return
+    plan = state.search.plan
     for one in find_open_settings(state, differences):
         arm, other = map(_name_arm, (one.arm, one.other))
         names = f"{plan.name_arm(one.arm)} and {plan.name_arm(one.other)}"
@@ -189,11 +187,11 @@ _Registered = Mapping[tuple[str, frozenset[tuple[str, str]]], str]
 """(metric, (dataset, condition) of both sides) of a registered and measured pair -> its key."""
 
 
-def _list_registered(plan: DataPlan | None, decisions: Iterable[HypothesisDecision]) -> _Registered:
+def _list_registered(plan: DataPlan, decisions: Iterable[HypothesisDecision]) -> _Registered:
     """Return the registered and measured pairs, alternatives and rivals included; of a pair with several keys, the
     first one."""
     measured = list_measured_keys(decisions)
-    pairs = reversed(list_registered_pairs(plan, measured).items()) if plan is not None else ()
+    pairs = reversed(list_registered_pairs(plan, measured).items())
     return {(metric, frozenset((one.dataset, one.condition) for one in cells)): key for key, (metric, *cells) in pairs}
 
 
@@ -211,7 +209,7 @@ def _list_ablation_statements(
 ) -> Iterator[RequiredStatement]:
     """Yield, for each measured ablation arm, its clearest difference on the main dataset. The arms of an addendum have
     registered estimates instead."""
-    known = _list_registered(state.search.data_plan, decisions)
+    known = _list_registered(state.search.plan, decisions)
     for result in collect_ablation_results(state):
         for arm in result.arms if result.outcome == "measured" and result.by != "addendum" else ():
             found = _filter_primary(state, [one for one in differences if one.arm == arm])
@@ -235,15 +233,15 @@ def _list_loss_statements(
 ) -> Iterator[RequiredStatement]:
     """Yield statements where the method loses to a baseline: by an interval without zero, or by its means at
     every level of a dataset. Registered pairs are reported as such, with their own interval."""
-    roles = {arm.name: arm.role for arm in state.search.data_plan.arms} if state.search.data_plan is not None else {}
+    methods = {arm.name for arm in state.search.plan.arms if arm.role == "method"}
     places: dict[tuple[str, str, str], list[ClaimDifference]] = {}
-    registered = list_registered_sides(state.search.data_plan)
-    known = _list_registered(state.search.data_plan, decisions)
+    registered = list_registered_sides(state.search.plan)
+    known = _list_registered(state.search.plan, decisions)
     for difference in _filter_primary(state, differences):
         sides = frozenset(
             (difference.dataset, difference.name, one) for one in (difference.condition, difference.other)
         )
-        if roles.get(difference.arm) == "method" and sides not in registered:
+        if difference.arm in methods and sides not in registered:
             places.setdefault((difference.dataset, difference.arm, parse_arm(difference.other)), []).append(difference)
     for (dataset, arm, other), found in places.items():
         behind = [one for one in found if one.better == one.other and one.mean != 0]
@@ -262,8 +260,7 @@ def _list_loss_statements(
 
 
 def _filter_primary(state: RunState, differences: Iterable[ClaimDifference]) -> list[ClaimDifference]:
-    plan = state.search.data_plan
-    return [one for one in differences if plan is not None and one.name == plan.primary_metric.name]
+    return [one for one in differences if one.name == state.search.plan.primary_metric.name]
 
 
 def _format_place(one: ClaimDifference) -> str:

@@ -303,10 +303,8 @@ NO_PRIOR_WORK_NOTE = "Prior work unread: no full text of a related paper was at 
 
 
 def render_plan_note(state: RunState) -> str:
-    """Return what the appendix discloses about the plan; empty without one."""
-    plan = state.search.data_plan
-    if plan is None:
-        return ""
+    """Return what the appendix discloses about the plan."""
+    plan = state.search.plan
     reason = f" Reason: {plan.objective_reason.rstrip('.')}." if plan.objective_reason else ""
     ranked = "the method's metric" if plan.objective == "improve" else "every arm at its best, never by an effect"
     unread = f" {NO_PRIOR_WORK_NOTE}" if state.paper.prior_work is None or state.paper.prior_work.is_unread else ""
@@ -318,8 +316,8 @@ def render_plan_note(state: RunState) -> str:
 
 def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
     """Build the table `hypotheses`; empty if nothing was registered."""
-    plan, found = state.search.data_plan, decide_hypotheses(state)
-    if plan is None or not found:
+    plan, found = state.search.plan, decide_hypotheses(state)
+    if not found:
         return ()
     # the most frequent level has no mark
     marks = {level: "*" * rank for rank, (level, _) in enumerate(Counter(one.level for one in found).most_common())}
@@ -505,8 +503,8 @@ def _format_estimate(part: EffectDecision, plan: DataPlan, form: str = "mean") -
 
 def render_in_full(state: RunState) -> str:
     """Render the part of the appendix; empty if nothing was registered."""
-    plan, found = state.search.data_plan, decide_hypotheses(state)
-    if plan is None or not found:
+    plan, found = state.search.plan, decide_hypotheses(state)
+    if not found:
         return ""
     return render_template(
         "registered.tex.jinja",

@@ -248,13 +248,10 @@ def _check_safety(template: PaperTemplate) -> None:
             continue
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             code = _COMMENT.sub("", line)
-            if found := _FORBIDDEN_MACRO.search(code):
-                raise TemplateError(
-                    f"{str(path)!r}, line {number}: the command {found[0].strip()!r} is forbidden: a "
-                    "template may not run programs or open files"
-                )
-            if found := _REDEFINED_MACRO.search(code):
-                raise TemplateError(
-                    f"{str(path)!r}, line {number}: {found[0].strip()!r} is forbidden: this macro binds "
-                    "the paper to the record"
-                )
+            for pattern, why in (
+                (_FORBIDDEN_MACRO, "a template may not run programs or open files"),
+                (_REDEFINED_MACRO, "it binds the paper to the record"),
+            ):
+                if found := pattern.search(code):
+                    command = found[0].strip()
+                    raise TemplateError(f"{str(path)!r}, line {number}: the command {command!r} is forbidden: {why}")
