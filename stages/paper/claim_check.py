@@ -25,7 +25,7 @@ from labwright.models.roles.paper_writing import RequiredStatement
 from labwright.models.roles.role import Role
 from labwright.record.events.paper_events import ClaimsRead, DraftAssessed
 from labwright.record.schema.claims import ReadSentence, SentenceReading, SetupReading
-from labwright.record.schema.paper import PaperDraft, Section
+from labwright.record.schema.paper import PaperDraft
 from labwright.review.claims.comparisons import ClaimRecord
 from labwright.review.claims.rules import UNREAD, check_claims, find_reported, find_unreported
 from labwright.review.claims.sentences import (
@@ -34,7 +34,6 @@ from labwright.review.claims.sentences import (
     find_stated_points,
     group_paragraphs,
     is_valid_reading,
-    list_parts,
     names_two_arms,
     split_sentences,
 )
@@ -199,7 +198,7 @@ def list_sentences(material: PaperContext, draft: PaperDraft) -> tuple[PaperSent
         if name in printed and name not in PROGRAM_FIGURES
     }
     return split_sentences(
-        list_parts(draft.model_copy(update={"captions": captions})),
+        draft.model_copy(update={"captions": captions}).parts,
         material.claim_record,
         lambda source: expand_macros(source, material.evidence),
         exempt=material.evidence.statements,
@@ -228,7 +227,7 @@ def remove_claims(
     Title and abstract stay as they are, and unread sentences too. A sentence also stays if its part would be empty or
     invalid LaTeX without it.
     """
-    parts, cuts = list_parts(draft), list[str]()
+    parts, cuts = draft.parts, list[str]()
     for sentence, violation in sorted(found, key=lambda pair: pair[0].start, reverse=True):
         where = sentence.where
         if where.startswith(("section ", "caption ")) and where in parts and not _is_unread(violation):
@@ -236,12 +235,7 @@ def remove_claims(
             if text != parts[where]:
                 parts[where] = text
                 cuts.append(f"{where}: {sentence.source!r}, {CUT_NOTE}")
-    return draft.model_copy(
-        update={
-            "sections": tuple(Section(title=one.title, body=parts[f"section {one.title!r}"]) for one in draft.sections),
-            "captions": {name: parts[f"caption of {name}"] for name in draft.captions},
-        }
-    ), tuple(reversed(cuts))
+    return draft.with_parts(parts), tuple(reversed(cuts))
 
 
 def _cut_span(text: str, start: int, end: int) -> str:

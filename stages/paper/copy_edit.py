@@ -23,7 +23,7 @@ from labwright.review.evidence import Evidence, find_sentence_spans, number_word
 from labwright.review.evidence.latex_scanner import VALUE_COMMANDS, ScannedText
 from labwright.stages.cost_table import COPY_EDIT_TASK
 from labwright.stages.paper.claim_check import find_claim_violations, list_sentences, list_unstated, read_claims
-from labwright.stages.paper.reflection import DraftEdits, apply_edits, list_passages
+from labwright.stages.paper.reflection import DraftEdits, apply_edits, find_part
 from labwright.stages.paper.typesetting import assess_edit, build_paper_context, find_next_round, select_best
 from labwright.stages.run_context import RunContext, run_once
 
@@ -40,7 +40,7 @@ async def copy_edit(context: RunContext) -> None:
             return
         base = select_best(drafts)
         evidence = build_paper_context(context, client.decision).evidence
-        texts = {where: text for where, text in list_passages(base.draft).items() if not where.startswith("title")}
+        texts = {where: text for where, text in base.draft.parts.items() if not where.startswith("title")}
         answer = await client.ask_or_none(
             COPY_EDIT,
             CopyEditInputs(
@@ -86,7 +86,7 @@ async def _list_sound_edits(
 
 
 def _flatten(draft: PaperDraft) -> str:
-    return " ".join(" ".join(list_passages(draft).values()).split())
+    return " ".join(" ".join(draft.parts.values()).split())
 
 
 def apply_copy_edits(draft: PaperDraft, edits: Sequence[TextEdit], evidence: Evidence) -> DraftEdits:
@@ -94,7 +94,8 @@ def apply_copy_edits(draft: PaperDraft, edits: Sequence[TextEdit], evidence: Evi
     found = DraftEdits(draft)
     for edit in edits:
         step = apply_edits(found.draft, Reflection(done=False, edits=(edit,)), figures=())
-        before, after = (list_passages(one.draft).get(edit.section, "") for one in (found, step))
+        where = find_part(edit.section, found.draft.parts)
+        before, after = (one.draft.parts.get(where, "") for one in (found, step))
         objection = "" if step.refused else find_objection(before, after, evidence)
         found.refused += step.refused or [f"{edit.section}: {edit.old!r}: {objection}"] * bool(objection)
         if not step.refused and not objection:

@@ -19,7 +19,7 @@ from labwright.models.roles import REFLECT
 from labwright.models.roles.paper_revision import ReflectInputs, Reflection, ReflectionRound, SectionEdit, TextEdit
 from labwright.record.events.paper_events import DraftAssessed
 from labwright.record.result_macros import strip_form
-from labwright.record.schema.paper import FigureAspectReview, FinalFigure, PaperDraft, Section
+from labwright.record.schema.paper import FigureAspectReview, FinalFigure, PaperDraft
 from labwright.review.evidence import collect_used_keys
 from labwright.review.evidence.latex_scanner import CITE_COMMANDS
 from labwright.stages.paper.citations import (
@@ -277,26 +277,21 @@ def apply_edits(
     """Return the draft with the possible edits applied. `figures` are the paper's figures, `rewritable` the sections
     that may be rewritten."""
     found, placements = DraftEdits(draft), dict(draft.placements)
-    texts: dict[str, str] = list_passages(draft)
+    texts = draft.parts
     for rewrite in answer.rewrites:
         if found.record(f"{rewrite.title}, as a whole", _check_rewrite(rewrite, texts, rewritable)):
-            texts[rewrite.title] = rewrite.body
+            texts[find_part(rewrite.title, texts)] = rewrite.body
     for edit in answer.edits:
-        edit = edit.model_copy(
-            update={"section": re.sub(r"^section '(.*)'$", r"\1", edit.section)}
-        )  # as in a violation
-        passage = r"\s+".join(map(re.escape, edit.old.split()))
-        text = texts.get(edit.section, "")
-        places: list[tuple[int, int]] = (
-            [match.span(1) for match in re.finditer(f"(?=({passage}))", text)] if passage else []
-        )
-        refused = _check_edit(edit, texts, len(places))
+        where, passage = find_part(edit.section, texts), r"\s+".join(map(re.escape, edit.old.split()))
+        text = texts.get(where, "")
+        places = [match.span(1) for match in re.finditer(f"(?=({passage}))", text)]
+        refused = _check_edit(edit, where, texts, len(places))
         what = f"{edit.section}: {_shorten_passage(edit.old)}"
         if found.record(what if refused else f"{what} -> {_shorten_passage(edit.new) or 'taken out'}", refused):
             start, end = places[0]
-            texts[edit.section] = text[:start] + edit.new + text[end:]
+            texts[where] = text[:start] + edit.new + text[end:]
     for name, caption in answer.captions.items():
-        where = format_caption_place(name)
+        where = f"caption of {name}"
         same = not caption.strip() or texts.get(where) == caption
         refused = NO_FIGURE_REASON if name not in figures else "it is empty or unchanged" if same else ""
         refused = PROGRAM_CAPTION_REASON if name in PROGRAM_FIGURES else refused
@@ -316,46 +311,16 @@ def apply_edits(
         for name in collect_used_keys([section.body], frozenset({"papertable"})):
             if name not in (*remaining, ADDENDUM_TABLE):
                 found.record(f"{section.title}: the table {name} taken out", "it has what decides, so it stays")
-                texts[section.title] += f"\n\n\\papertable{{{name}}}"
+                texts[f"section {section.title!r}"] += f"\n\n\\papertable{{{name}}}"
     for title, text in texts.items():  # remove the gaps left by passages
         texts[title] = re.sub(r"\n[ \t]*(?:\n[ \t]*)+", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).strip()
-    found.draft = draft.model_copy(
-        update={
-            "title": texts["title"],
-            "abstract": texts["abstract"],
-            "sections": tuple(
-                Section(title=texts[format_heading_place(one.title)], body=texts[one.title]) for one in draft.sections
-            ),
-            "captions": {
-                name: texts[where]
-                for name in (*draft.captions, *answer.captions)
-                if (where := format_caption_place(name)) in texts
-            },
-            "placements": placements,
-        }
-    )
+    found.draft = draft.with_parts(texts).model_copy(update={"placements": placements})
     return found
 
 
-def list_passages(draft: PaperDraft) -> dict[str, str]:
-    """Return the texts that edits can change, by the name that an edit gives."""
-    return {
-        "title": draft.title,
-        "abstract": draft.abstract,
-        **{format_heading_place(section.title): section.title for section in draft.sections},
-        **{section.title: section.body for section in draft.sections},
-        **{format_caption_place(name): caption for name, caption in draft.captions.items()},
-    }
-
-
-def format_heading_place(title: str) -> str:
-    """Return how violations and edits name the heading of a section."""
-    return f"title of section {title!r}"
-
-
-def format_caption_place(name: str) -> str:
-    """Return how an edit names the caption of a figure."""
-    return f"caption of {name}"
+def find_part(name: str, parts: Mapping[str, str]) -> str:
+    """Return the name of a part of the draft to which an edit gives this name, or the title of a section."""
+    return name if name in parts else f"section {name!r}"
 
 
 def drop_figure(draft: PaperDraft, figures: Sequence[FinalFigure]) -> DraftEdits | None:
@@ -370,25 +335,26 @@ def drop_figure(draft: PaperDraft, figures: Sequence[FinalFigure]) -> DraftEdits
 
 
 def _check_rewrite(edit: SectionEdit, texts: dict[str, str], rewritable: Collection[str]) -> str:
-    if edit.title not in texts:
+    text = texts.get(find_part(edit.title, texts))
+    if text is None:
         return "there is no such section"
     if edit.title not in rewritable:
         return "it may not be rewritten as a whole: edit its passages"
-    same = not edit.body.strip() or edit.body.strip() == texts[edit.title].strip()
+    same = not edit.body.strip() or edit.body.strip() == text.strip()
     return "the new text is empty or unchanged" if same else ""
 
 
-def _check_edit(edit: TextEdit, texts: dict[str, str], times: int) -> str:
-    if edit.section not in texts:
+def _check_edit(edit: TextEdit, where: str, texts: dict[str, str], times: int) -> str:
+    if where not in texts:
         return f"there is no section {edit.section!r}"
     if not edit.old.strip():
         return "the old passage is empty"
     if times != 1:
         return f"the passage {f'occurs {times} times: quote more of it' if times else 'does not occur'}"
-    is_title = edit.section == "title" or edit.section.startswith("title of section ")
+    is_title = where == "title" or where.startswith("title of section ")
     if edit.new == edit.old or (is_title and not edit.new.strip()):
         return "it would change nothing, or leave the title empty"
-    return "another section has this title" if is_title and edit.new.strip() in texts else ""
+    return "another section has this title" if is_title and find_part(edit.new.strip(), texts) in texts else ""
 
 
 def _shorten_passage(text: str) -> str:
