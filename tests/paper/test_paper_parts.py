@@ -242,7 +242,9 @@ def test_costs_are_printed_or_said_to_be_unknown():
 
 
 def test_an_appendix_of_an_empty_run_says_so():
-    text = render_appendix(RunState(), [])
+    state = RunState()
+    state.search.data_plan = STATE.search.plan
+    text = render_appendix(state, [])
     assert "No experiment was run" in text and "Nothing was measured" in text
 
 
