@@ -20,6 +20,7 @@ import json
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 from labwright.models.client import ModelClient
@@ -211,11 +212,10 @@ async def release_paper(context: RunContext) -> None:
             found = await assess_draft(context, material, best.draft, "final", refused=reasons, whole=True)
         final = folder.paper_folder / "rounds" / "final"
         (folder.paper_folder / "paper.pdf").unlink(missing_ok=True)
-        for path in sorted(final.rglob("*"), key=lambda path: path.suffix == ".pdf"):  # the PDF last
-            if path.is_file():
-                target = folder.paper_folder / path.relative_to(final)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, target)
+        later = shutil.ignore_patterns("paper.pdf")  # the PDF is there when all else is
+        shutil.copytree(final, folder.paper_folder, ignore=later, copy_function=shutil.copyfile, dirs_exist_ok=True)
+        if found.pdf is not None:
+            shutil.copyfile(found.pdf, folder.paper_folder / "paper.pdf")
         shutil.rmtree(final)
         disclosed = folder.root / find_disclosure_file(folder)
         write_file(
@@ -384,12 +384,8 @@ async def read_released_paper(state: RunState, folder: RunFolder) -> Paper:
 def write_judgement(folder: RunFolder, judgement: Judgement | JudgePanel) -> Path:
     """Write a judgement to `review/judge.json` or the next free `judge-N.json`, and return the path."""
     text = judgement.model_dump_json(indent=1) + "\n"
-    number = 1
-    while True:
-        path = folder.review / ("judge.json" if number == 1 else f"judge-{number}.json")
-        if not path.exists():
-            write_file(path, text)
-            return path
-        if path.read_text() == text:  # the same judgement, written before a kill
-            return path
-        number += 1
+    paths = (folder.review / ("judge.json" if k == 1 else f"judge-{k}.json") for k in count(1))
+    path = next(one for one in paths if not one.exists() or one.read_text() == text)  # the same one before a kill
+    if not path.exists():
+        write_file(path, text)
+    return path

@@ -1,13 +1,12 @@
-"""Typeset a paper, move the finished files into its folder, and check the result.
+"""Typeset a paper in a folder of its own, and check the result.
 
-All files are first written into a temporary folder and moved one by one, the PDF last. A PDF that does not match the
-sources is removed before they change, so a reader never sees a partial file or an outdated PDF.
+All files are first written into a draft folder, which is renamed when it is complete, so a reader never sees a partial
+file or an outdated PDF.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import shutil
 import tempfile
@@ -23,7 +22,7 @@ from labwright.record.claims.requested_estimates import list_requests
 from labwright.record.events.paper_events import DraftAssessed
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import ResultMacroUse, fill_macros, is_interval_form, print_value, to_plain_text
-from labwright.record.run_folder import create_draft_folder
+from labwright.record.run_folder import create_draft_folder, seal_folder
 from labwright.record.schema.paper import PaperDraft, PaperFinding, Section
 from labwright.record.untrusted_files import remove_tree
 from labwright.review.evidence import (
@@ -37,11 +36,10 @@ from labwright.review.evidence import (
     tex_runner,
 )
 from labwright.review.evidence.pdf_check import extract_pdf_text, find_tex_error
-from labwright.stages.paper.disclosure import SUPPLEMENT_FOLDER
 from labwright.stages.paper.latex_sources import LatexSources, PaperParts, PaperTable, build_sources
 from labwright.stages.paper.paper_context import PaperContext, build_paper_parts, build_write_inputs
 from labwright.stages.paper.required_statements import complete_draft
-from labwright.stages.paper.template import PICTURE_SUFFIXES, STYLE_SUFFIXES, PaperTemplate, TemplateError
+from labwright.stages.paper.template import PaperTemplate, TemplateError
 from labwright.stages.run_context import RunContext
 
 # Turn the output of a compilation into short findings that a writer can act on. Also check the page limit and the
@@ -168,9 +166,6 @@ def check_abstract(abstract: str, evidence: Evidence) -> tuple[str, ...]:
     return (*[long] * (count > MAX_ABSTRACT_SENTENCES), *[full] * (len(found) > most))
 
 
-_KEPT_SUFFIXES = frozenset({".tex", ".bib", ".bbl", ".log"}) | STYLE_SUFFIXES | (PICTURE_SUFFIXES - {".pdf"})
-
-
 @dataclass(frozen=True)
 class PaperAssessment:
     """The assessment of a compiled paper. `findings` need fixing; `violations` come from the evidence check."""
@@ -227,28 +222,15 @@ async def build_paper(
             built = await _compile(work, made, parts, template, timeout)
         except tex_runner.TexMissing as missing:
             built = PaperAssessment(findings=(PaperFinding(text=str(missing), blocks=True),))
-        _publish(work, folder, pdf=built.pdf is not None)
+        kept = {work / file for file in (*made.files, *made.copies, "paper.bbl", "paper.log")} | {built.pdf}
+        for path in work.iterdir():
+            if path.is_file() and path not in kept:
+                path.unlink()
+        seal_folder(work, folder)
     finally:
         remove_tree(work, ignore_errors=True)
     found = tuple(dict.fromkeys((*made.findings, *built.findings)))
     return replace(built, pdf=folder / "paper.pdf" if built.pdf else None, findings=found)
-
-
-def _publish(work: Path, folder: Path, *, pdf: bool) -> None:
-    """Move the finished files into the folder, each with one rename."""
-    (folder / "figures").mkdir(parents=True, exist_ok=True)
-    (folder / "paper.pdf").unlink(missing_ok=True)
-    for stale in ("appendix.tex", "references.bib", "paper.bbl"):
-        if not (work / stale).exists():
-            (folder / stale).unlink(missing_ok=True)
-    for file in sorted((*work.glob("figures/*"), *work.glob(f"{SUPPLEMENT_FOLDER}/*"))):
-        (folder / file.parent.name).mkdir(exist_ok=True)
-        os.replace(file, folder / file.relative_to(work))
-    for file in sorted(work.iterdir()):
-        if file.suffix in _KEPT_SUFFIXES:
-            os.replace(file, folder / file.name)
-    if pdf:
-        os.replace(work / "paper.pdf", folder / "paper.pdf")
 
 
 async def _compile(
