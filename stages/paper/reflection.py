@@ -83,17 +83,9 @@ async def revise(
             return
         if not any(one.round == number for one in context.state.paper.drafts):
             found, version = await _assess_edits(context, before, answer, number)
-            context.recorder.append(
-                version.model_copy(
-                    update={
-                        "round": number,
-                        "edits": tuple(found.applied),
-                        "refused": tuple(found.refused),
-                        "anew": False,
-                        "done": before[-1].done,
-                    }
-                )
-            )
+            lines = {"edits": tuple(found.applied), "refused": tuple(found.refused)}
+            update = {"round": number, "anew": False, "done": before[-1].done, **lines}
+            context.recorder.append(version.model_copy(update=update))
         if _is_over(_list_earlier(context.state.paper.drafts, number + 1), done=answer.done):
             return
 
@@ -298,9 +290,8 @@ def apply_edits(
         if found.record(where, refused):
             texts[where] = caption
     for name, place in answer.placements.items():
-        refused = (
-            NO_FIGURE_REASON if name not in figures else "it is already there" if placements.get(name) == place else ""
-        )
+        there = "it is already there" if placements.get(name) == place else ""
+        refused = there if name in figures else NO_FIGURE_REASON
         moved = f"{name} moved to {'the text' if place == 'main' else 'the appendix'}"
         if found.record(f"{name} to {place}" if refused else moved, refused):
             placements[name] = place

@@ -63,15 +63,9 @@ def parse_log(log: str, source: str = "") -> tuple[PaperFinding, ...]:
             lines = re.search(r"lines? (\d+)", match[2])
             appendix = 0 <= log.find("(./appendix.tex") < match.start()
             where = "the appendix" if appendix else find_section(source, int(lines[1])) if lines and source else ""
-            found.append(
-                PaperFinding(
-                    by_edit=not appendix,
-                    text=(
-                        f"{where}{': ' if where else ''}a line is too wide by {float(match[1]):.0f} pt"
-                        f"{match[2].replace(' in paragraph', ',')}: reword it"
-                    ),
-                )
-            )
+            prefix, place = f"{where}: " if where else "", match[2].replace(" in paragraph", ",")
+            line = f"{prefix}a line is too wide by {float(match[1]):.0f} pt{place}: reword it"
+            found.append(PaperFinding(text=line, by_edit=not appendix))
     for match in re.finditer(r"Overfull \\vbox \(([\d.]+)pt too high\)", log):
         if float(match[1]) > MIN_OVERFULL_POINTS:
             found.append(PaperFinding(text=f"a page is overfull by {float(match[1]):.0f} pt: shorten a float"))
@@ -102,17 +96,11 @@ def measure_pages(folder: Path, floats: tuple[str, ...]) -> float | None:
 
 def check_length(pages: float, template: PaperTemplate) -> tuple[PaperFinding, ...]:
     """Return a finding if the main text exceeds the template's page limit."""
-    if ceil(pages) <= template.page_limit:
-        return ()
-    return (
-        PaperFinding(
-            blocks=True,
-            text=(
-                f"the main text takes {pages:.1f} pages, the limit is {template.page_limit}: shorten it by about "
-                f"{max(pages - template.page_limit, 0.05):.1f} pages"
-            ),
-        ),
+    text = (
+        f"the main text takes {pages:.1f} pages, the limit is {template.page_limit}: shorten it by about "
+        f"{max(pages - template.page_limit, 0.05):.1f} pages"
     )
+    return (PaperFinding(text=text, blocks=True),) if ceil(pages) > template.page_limit else ()
 
 
 def find_section(source: str, line: int) -> str:
@@ -193,12 +181,7 @@ async def assess_paper(
     violations = check_draft(parts.draft, parts.evidence)
     built = await build_paper(parts, template, folder, timeout=timeout)
     if built.pdf is not None and not parts.refused:
-        try:
-            violations += await check_pdf(folder, replace(parts.evidence, prints=template.prints), timeout=timeout)
-        except tex_runner.TexMissing as missing:
-            violations += (
-                Violation(kind="compile", where="PDF", excerpt="paper.pdf", fix=f"could not be checked: {missing}"),
-            )
+        violations += await check_pdf(folder, replace(parts.evidence, prints=template.prints), timeout=timeout)
     return replace(built, violations=violations)
 
 
@@ -315,20 +298,11 @@ async def try_template(template: PaperTemplate, *, anonymous: bool = False) -> N
     tex_runner.find_program("pdflatex")
     with tempfile.TemporaryDirectory(prefix="scientist-template-", ignore_cleanup_errors=True) as name:
         folder = Path(name) / "paper"
-        draft = PaperDraft(
-            title="Samplename",
-            abstract="Samplesummary.",
-            sections=(
-                Section(
-                    title="Sampleheading",
-                    body=rf"Samplebody \result{{{_KEY}}} \citep{{sample}}. {_FACES}"
-                    "\n\n"
-                    r"\papertable{sample}",
-                ),
-            ),
-        )
+        body = f"Samplebody \\result{{{_KEY}}} \\citep{{sample}}. {_FACES}\n\n\\papertable{{sample}}"
+        sections = (Section(title="Sampleheading", body=body),)
+        names, results = frozenset({"sample"}), {_KEY: print_value(0.5, 1)}
         parts = PaperParts(
-            draft=draft,
+            draft=PaperDraft(title="Samplename", abstract="Samplesummary.", sections=sections),
             authors="Samplewriter",
             anonymous=anonymous,
             notice="Samplenotice",
@@ -336,9 +310,7 @@ async def try_template(template: PaperTemplate, *, anonymous: bool = False) -> N
             "\\end{longtable}\n",
             library=parse_bibtex(_ENTRY),
             tables=(PaperTable("sample", rf"\begin{{tabular}}{{c}}\result{{{_KEY}}}\end{{tabular}}", "A table."),),
-            evidence=Evidence(
-                results={_KEY: print_value(0.5, 1)}, cites=frozenset({"sample"}), tables=frozenset({"sample"})
-            ),
+            evidence=Evidence(results=results, cites=names, tables=names),
         )
         built = await build_paper(parts, template, folder, timeout=TIMEOUT_SECONDS)
         if built.pdf is None:
