@@ -224,7 +224,7 @@ class PaperFinding(FrozenModel):
     blocks: bool = False
     """Whether it prevents the release; otherwise it is only a minor flaw."""
     by_edit: bool = True
-    """Whether editing the draft can fix it; false in the appendix, which the program writes."""
+    """Whether editing the draft can fix it; false in the appendix and in figures."""
 
     def __str__(self) -> str:
         return self.text

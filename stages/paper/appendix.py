@@ -121,7 +121,6 @@ def render_appendix(
                 "total_of": sum_usage,
                 "table": format_longtable,
                 "row": format_recorded_row,
-                "metric": state.search.plan.primary_metric,
                 "score": partial(_format_score, state.search.plan),
                 "tested": has_test_data(state.nodes.values()),
                 "figures": figures,
@@ -137,7 +136,6 @@ def render_appendix(
                 },
                 "addendum_tables": build_addendum_tables(state),
                 "setup": list_setup_rows(state, claims, source or {}),
-                "metric_name": state.search.plan.name_metric,
                 "compared": len(_list_differences(claims)),
                 "registered": render_in_full(state),
                 "best": best,
@@ -170,23 +168,16 @@ def _list_differences(claims: Sequence[Claim]) -> list[ClaimDifference]:
 
 def _build_comparison_context(state: RunState, differences: Sequence[ClaimDifference]) -> dict[str, Any]:
     """Build the values for a table of these comparisons, with the names that readers see."""
-    plan = add_measured_arms(state, state.search.plan)
     without_interval: dict[str, dict[str, None]] = {}
-    for difference in differences:
-        if difference.resampled_interval is not None and difference.resampled_interval.reason:
-            without_interval.setdefault(difference.resampled_interval.reason, {})[
-                f"{to_words(difference.name)} on {difference.dataset}"
-            ] = None
+    for one in differences:
+        if one.resampled_interval is not None and one.resampled_interval.reason:
+            name = f"{to_words(one.name)} on {one.dataset}"
+            without_interval.setdefault(one.resampled_interval.reason, {})[name] = None
     return {
         "differences": differences,
-        "caveats": [
-            CAVEAT_MEANINGS[name] for name in CAVEAT_MEANINGS if any(name in one.caveats for one in differences)
-        ],
-        "name_metric": plan.name_metric,
-        "name_dataset": plan.name_dataset,
-        "name_condition": plan.name_condition,
+        "caveats": [text for name, text in CAVEAT_MEANINGS.items() if any(name in one.caveats for one in differences)],
+        "plan": add_measured_arms(state, state.search.plan),
         "over_examples": any(one.examples for one in differences),
-        "forms": ["mean", "ci", "n"],
         "basis": "L{0.9in}" if any(one.caveats for one in differences) else "l",
         "without_interval": without_interval,
     }
@@ -301,7 +292,6 @@ def list_disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...
                 "A person": authors - {REDUCTION_AUTHOR, REVIEW_AUTHOR},
                 "The program": authors & {REDUCTION_AUTHOR, REVIEW_AUTHOR},
             },
-            "nodes": state.nodes.values(),
             "ablated": ablated,
             "decided": decide_hypotheses(state),
             "failed_replicates": best and any(one.status != "good" for one in find_replicates(state, best)),

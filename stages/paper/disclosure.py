@@ -31,7 +31,7 @@ from labwright.record.reference_baselines import (
     find_reference_wins,
 )
 from labwright.record.run_folder import RunFolder
-from labwright.record.schema.nodes import STAGES, Node, StageName
+from labwright.record.schema.nodes import Node
 from labwright.record.schema.paper import LATE_ROLES
 from labwright.record.table import Column, Table
 from labwright.stages.paper.appendix import BRANCH_NOTE, LATE_ABLATIONS_NOTE
@@ -101,7 +101,11 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
         "cells": compute_cell_totals(state, cells),
         "gpus_per_experiment": state.gpus_per_experiment,
         "decisions": list(state.decisions.values()),
-        "stages": [_describe_stage(name, state) for name in STAGES],
+        "stages": [
+            {"stage": name, "best": one.best, "reasons": one.reasons}
+            | {"ended": one.end_reason or "", "limited": one.limit_reason or ""}
+            for name, one in search.stages.items()
+        ],
         "reported": find_winner(state),
         "ladder": {
             "settings": find_chosen_settings(state, first.id) if first is not None and first.is_finished else {},
@@ -165,17 +169,6 @@ def _describe_node(node: Node, state: RunState, cells: Iterable[CellStatus]) -> 
             }
             for one in cells
         ],
-    }
-
-
-def _describe_stage(name: StageName, state: RunState) -> dict[str, object]:
-    stage = state.search.stages[name]
-    return {
-        "stage": name,
-        "best": stage.best,
-        "reasons": stage.reasons,
-        "ended": stage.end_reason or "",
-        "limited": stage.limit_reason or "",
     }
 
 

@@ -172,6 +172,7 @@ async def _run_turn(
     context: RunContext, client: ModelClient, studio: DrawingContext, drawn: _FigureProgress, *, turn: int, node: Node
 ) -> bool:
     """Request the missing figures, draw them and review them. Return False if the model gave none."""
+    plots = build_node_brief(context.folder, node).plots
     script = await client.ask_or_none(
         FIGURES,
         FiguresInputs(
@@ -181,10 +182,7 @@ async def _run_turn(
             arrays=await studio.arrays.read_briefs(),
             statistics=studio.statistics,
             tables=build_mean_tables(studio.statistics, [node], context.plan),
-            example_plots=find_aggregate_script(
-                context.folder, context.state.nodes.values(), plots := build_node_brief(context.folder, node).plots
-            )
-            or plots,
+            example_plots=find_aggregate_script(context.folder, context.state.nodes.values(), plots) or plots,
             ablations=find_ablation_conditions(context.state),
             style=studio.style,
             lab_reference=read_plotting_reference(context),
@@ -335,12 +333,10 @@ async def draw_script(studio: DrawingContext, script: FigureScript, *, turn: int
     """Draw every figure of a script and return the results, drawn or failed, in order."""
 
     async def draw(part: FigurePart) -> DrawnFigure:
-        source = f"{script.script.rstrip()}\n\n\n{part.code.strip()}\n" if part.code.strip() else script.script
+        source = f"{script.script.rstrip()}\n\n\n{part.code.strip()}\n"
         folder = studio.folder / f"turn{turn}" / part.name
         statistics = json.dumps([one.model_dump() for one in studio.statistics], indent=1)
-        inputs = {"inputs/statistics.json": statistics}
-        if studio.hypothesis_data:
-            inputs["inputs/decided.json"] = studio.hypothesis_data
+        inputs = {"inputs/statistics.json": statistics, "inputs/decided.json": studio.hypothesis_data}
         outcome = await measure_all(
             studio.executor,
             Job(

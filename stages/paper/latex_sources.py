@@ -29,8 +29,7 @@ _TYPED_QUOTES = re.compile(r'(?<!\\)"((?:[^"\\\n]|\\.)*)"')
 
 @dataclass(frozen=True)
 class FigureFile:
-    """A figure made from recorded arrays. `path` is a .pdf or .png file; the same figure may exist with the other
-    suffix."""
+    """A figure made from recorded arrays, as a PDF."""
 
     name: str
     path: Path
@@ -102,7 +101,7 @@ def build_sources(parts: PaperParts, template: PaperTemplate) -> LatexSources:
             },
         ),
     )
-    figures = _find_pictures(parts)
+    figures = {one.name: one.path for one in parts.figures if one.path.is_file()}
     body, floats = _fill_skeleton(parts, template), _define_floats(parts, figures, template)
     cited = collect_used_keys([body, floats], latex_scanner.CITE_COMMANDS)
     used = dict.fromkeys(use for text in (body, floats, parts.appendix) for use in result_macros.find_macro_uses(text))
@@ -124,7 +123,7 @@ def build_sources(parts: PaperParts, template: PaperTemplate) -> LatexSources:
         for one in parts.figures
         if one.name not in figures
     ]
-    copies = {f"figures/{name}{path.suffix}": path for name, path in figures.items()} | dict(template.pictures)
+    copies = {f"figures/{name}.pdf": path for name, path in figures.items()} | dict(template.pictures)
     return LatexSources(files, copies, (*missing, *(PaperFinding(text=line) for line in unprintable)))
 
 
@@ -196,7 +195,7 @@ def _define_floats(parts: PaperParts, figures: Mapping[str, Path], template: Pap
     lines = [f"\\paperdata{{{parts.draft.title}}}{{{mark_recorded(parts.authors)}}}"]
     # from a figure's width, TeX decides whether it spans one column or both; see `scientist-paper.sty`
     lines += [
-        f"\\definefloat{{figure:{name}}}{{%\n\\figurefloat{{{name}}}{{{name}{path.suffix}}}"
+        f"\\definefloat{{figure:{name}}}{{%\n\\figurefloat{{{name}}}{{{name}.pdf}}"
         f"{{{_measure_width(path, template):.2f}in}}%\n{{{parts.draft.captions.get(name, '').strip()}}}}}"
         for name, path in figures.items()
     ]
@@ -215,23 +214,10 @@ def _render_missing(what: str, name: str) -> str:
     return f"\\definefloat{{{what}:{name}}}{{\\begin{{center}}\\fbox{{missing {what}: {escape(name)}}}\\end{{center}}}}"
 
 
-def _find_pictures(parts: PaperParts) -> dict[str, Path]:
-    """Return the source file of each figure; figures without a file are left out."""
-    found: dict[str, Path] = {}
-    for figure in parts.figures:
-        twins = [path for suffix in (".pdf", ".png") if (path := figure.path.with_suffix(suffix)).is_file()]
-        if twins:  # avoid Type 3 fonts, matplotlib's default, which print and search badly
-            found[figure.name] = next(
-                (path for path in twins if path.suffix != ".pdf" or b"/Type3" not in path.read_bytes()), twins[0]
-            )
-    return found
-
-
 def _measure_width(picture: Path, template: PaperTemplate) -> float:
-    """Return the width in inches: that of the drawing for a PDF, the text width for other files and for wider
-    figures."""
-    drawn = read_drawn_size(picture) if picture.suffix == ".pdf" else None
-    return min(drawn[0] if drawn else template.text_width, template.text_width)
+    """Return the width of a drawing in inches, at most the text width."""
+    drawn = read_drawn_size(picture)
+    return min(drawn[0], template.text_width) if drawn else template.text_width
 
 
 def read_drawn_size(picture: Path) -> tuple[float, float] | None:

@@ -154,20 +154,22 @@ class PaperContext:
     def figures(self) -> tuple[FinalFigure, ...]:
         """The paper's figures in order; those for which the text leaves no room are meant for the appendix."""
         every = self.state.paper.figures.placed if self.state.paper.figures is not None else ()
-        in_text = [one.name for one in every if one.placement == "main"]
-        floats = {f"fig:{name}" for name in in_text} | {f"tab:{one.name}" for one in self.placed_tables}
-        crowding = find_crowding_figures(
-            count_text_words(self.template),
-            {label: words for label, words in self.float_words.items() if label in floats},
-            [name for name in in_text if name not in PROGRAM_FIGURES],
-        )
+        spare = [one.name for one in every if one.placement == "main" and one.name not in PROGRAM_FIGURES]
+        floats = self.select_main_floats(every)
+        crowding = find_crowding_figures(count_text_words(self.template), floats, spare)
         return tuple(one.model_copy(update={"placement": "appendix"}) if one.name in crowding else one for one in every)
+
+    def select_main_floats(self, figures: Sequence[FinalFigure]) -> dict[str, int]:
+        """Return the words whose room the tables of the main text take, and those of these figures that are meant for
+        it."""
+        labels = {f"fig:{one.name}" for one in figures if one.placement == "main"}
+        labels |= {f"tab:{one.name}" for one in self.placed_tables}
+        return {label: words for label, words in self.float_words.items() if label in labels}
 
     @property
     def figure_folder(self) -> Path:
-        return self.folder.get_figures_path(
-            self.state.paper.figures.version if self.state.paper.figures is not None else 1
-        )
+        drawn = self.state.paper.figures
+        return self.folder.get_figures_path(drawn.version if drawn is not None else 1)
 
     @cached_property
     def float_words(self) -> dict[str, int]:
@@ -250,7 +252,16 @@ class PaperContext:
 
     @cached_property
     def primary_claims(self) -> PrimaryClaims:
-        return select_primary_claims(self.plan, self.claims.differences)
+        """The cells that hypotheses read, the primary comparisons of method and baseline that no hypothesis covers, and
+        those at a common setting."""
+        plan, swapped = self.plan, find_swapped_arms(self.plan)
+        read = [list_conditions_read((*one.effects, *one.alternatives), plan) for one in plan.hypotheses]
+        methods = {arm.name for arm in plan.arms if arm.role == "method"}
+        primary = [one for one in self.claims.differences if one.name == plan.primary_metric.name]
+        sides = {one.key: {(one.dataset, one.name, side) for side in (one.condition, one.other)} for one in primary}
+        left = {one.key for one in primary if one.arm in methods and not any(sides[one.key] <= each for each in read)}
+        controls = {one.key for one in primary if one.arm in swapped}
+        return PrimaryClaims(frozenset(left | controls), frozenset().union(*read, *(sides[key] for key in left)))
 
     @cached_property
     def comparisons(self) -> tuple[ExploratoryComparison, ...]:
@@ -420,15 +431,7 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
         literals=ALLOWED_LITERALS,
         page_limit=material.template.page_limit,
         text_words=count_text_words(material.template),
-        float_words={
-            label: words
-            for label, words in material.float_words.items()
-            if label
-            in {
-                *(f"fig:{one.name}" for one in material.figures if one.placement == "main"),
-                *(f"tab:{one.name}" for one in material.placed_tables),
-            }
-        },
+        float_words=material.select_main_floats(material.figures),
         context=format_statements(state.paper.context),
         run_facts=material.facts.run,
         winner_code=material.winner_code,
@@ -451,6 +454,7 @@ def build_paper_parts(
     otherwise it is left out. A table of the appendix that the text places moves there.
     """
     state, claims = material.state, material.claims.all_claims
+    approval = state.find_approval("paper")
     placed = collect_used_keys([one.body for one in draft.sections], frozenset({"paperfigure"}))
     in_text = collect_used_keys([one.body for one in draft.sections], frozenset({"papertable"}))
     tables = tuple(replace(one, placement="main") if one.name in in_text else one for one in material.tables)
@@ -462,12 +466,9 @@ def build_paper_parts(
         and (one.name in PROGRAM_FIGURES or draft.placements.get(one.name, one.placement) == "appendix")
     ]
     in_appendix = [name for name in unplaced if f"fig:{name}" in referred]
+    folder = material.figure_folder
     figures = tuple(
-        FigureFile(
-            name=one.name,
-            path=material.figure_folder / f"{one.name}.pdf",
-            placement="appendix" if one.name in unplaced else "main",
-        )
+        FigureFile(one.name, folder / f"{one.name}.pdf", "appendix" if one.name in unplaced else "main")
         for one in material.figures
         if one.name not in unplaced or one.name in in_appendix
     )
@@ -485,7 +486,7 @@ def build_paper_parts(
         library=material.library,
         notice=render_notice(
             novelty_unchecked=is_novelty_unchecked(state, draft),
-            edited=(approval := state.find_approval("paper")) is not None and approval.draft is not None,
+            edited=approval is not None and approval.draft is not None,
         ),
         figures=figures,
         anonymous=material.settings.anonymous,
@@ -524,24 +525,6 @@ class PrimaryClaims(NamedTuple):
     differences: frozenset[str]
     means: frozenset[tuple[str, str, str]]
     """(dataset, metric, condition)"""
-
-
-def select_primary_claims(plan: DataPlan, differences: Sequence[ClaimDifference]) -> PrimaryClaims:
-    """Select the cells that hypotheses read, the primary comparisons of method and baseline that no hypothesis
-    covers, and those at a common setting."""
-    read = [list_conditions_read((*one.effects, *one.alternatives), plan) for one in plan.hypotheses]
-    roles = {arm.name: arm.role for arm in plan.arms}
-    left = [
-        one
-        for one in differences
-        if one.name == plan.primary_metric.name
-        and roles.get(one.arm) == "method"
-        and not any({(one.dataset, one.name, side) for side in (one.condition, one.other)} <= cells for cells in read)
-    ]
-    compared = {(one.dataset, one.name, side) for one in left for side in (one.condition, one.other)}
-    swapped = find_swapped_arms(plan)
-    controls = [one for one in differences if one.name == plan.primary_metric.name and one.arm in swapped]
-    return PrimaryClaims(frozenset(one.key for one in (*left, *controls)), frozenset(compared.union(*read)))
 
 
 def _build_claim_lines(material: PaperContext) -> tuple[ClaimLine, ...]:

@@ -507,18 +507,13 @@ def _list_setup(sentences: Sequence[PaperSentence], readings: Mapping[str, Sente
 
 def _shorten_context(sentences: Sequence[PaperSentence], batch: Iterable[int]) -> tuple[PrintedParagraph, ...]:
     """Return the paragraphs of these sentences; of the others only those directly before one of them."""
-    return tuple(
-        part.model_copy(
-            update={
-                "sentences": tuple(
-                    one
-                    for one, after in zip(part.sentences, (*part.sentences[1:], None), strict=True)
-                    if one.number is not None or (after is not None and after.number is not None)
-                )
-            }
-        )
-        for part in group_paragraphs(sentences, batch)
-    )
+    found: list[PrintedParagraph] = []
+    for part in group_paragraphs(sentences, batch):
+        asked = [one.number is not None for one in part.sentences]
+        shown = zip(part.sentences, asked, (*asked[1:], False), strict=True)
+        kept = tuple(one for one, is_asked, is_before in shown if is_asked or is_before)
+        found.append(part.model_copy(update={"sentences": kept}))
+    return tuple(found)
 
 
 def _hash_sentence(sentence: PaperSentence, facts: StudyFacts) -> str:

@@ -265,7 +265,8 @@ async def _check_type3_fonts(pdf: Path) -> tuple[PaperFinding, ...]:
     pages = ", ".join(str(number) for number, page in enumerate(document.pages, 1) if page.has_type3)
     if not pages:
         return ()
-    return (PaperFinding(text=f"Type 3 fonts in the PDF (page {pages}): save figures with pdf.fonttype 42 or as PNG"),)
+    text = f"Type 3 fonts in the PDF (page {pages}): save figures with pdf.fonttype 42"
+    return (PaperFinding(text=text, by_edit=False),)
 
 
 # Typeset a two-line sample paper to check a template.
