@@ -269,7 +269,7 @@ def apply_edits(
     """Return the draft with the possible edits applied. `figures` are the paper's figures, `rewritable` the sections
     that may be rewritten."""
     found, placements = DraftEdits(draft), dict(draft.placements)
-    texts = draft.parts
+    texts: dict[str, str] = draft.parts
     for rewrite in answer.rewrites:
         if found.record(f"{rewrite.title}, as a whole", _check_rewrite(rewrite, texts, rewritable)):
             texts[find_part(rewrite.title, texts)] = rewrite.body
