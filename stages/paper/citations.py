@@ -97,7 +97,7 @@ async def check_library(context: RunContext) -> None:
 
 
 def read_run_library(state: RunState, folder: RunFolder, *, before_round: int | None = None) -> tuple[BibEntry, ...]:
-    """Return the run's verified entries: the given library, then entries gathered for this version, up to
+    """Return the run's verified entries: the given library, then entries gathered up to this version, and in it up to
     `before_round`.
 
     Raises `literature.errors.LibraryError`, also for a file that differs from the record.

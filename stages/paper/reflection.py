@@ -138,7 +138,7 @@ def _complete_edits(context: RunContext, found: DraftEdits) -> DraftEdits:
     if is_novelty_unchecked(context.state, draft) and (reduced := reduce_related_work(draft)) != draft:
         found.record("related work reduced to two sentences, by the program", "")
         found = DraftEdits(reduced, found.applied, found.refused)
-    statements = build_write_inputs(material).statements
+    statements = material.statements
     # whether the text reports what a placed table has is asked of its readers
     later = [one.id for one in statements if one.id.startswith("hypothesis-")]
     missing, draft = complete_draft(found.draft, statements, reported=later)

@@ -37,7 +37,7 @@ from labwright.review.evidence import (
 )
 from labwright.review.evidence.pdf_check import extract_pdf_text, find_tex_error
 from labwright.stages.paper.latex_sources import LatexSources, PaperParts, PaperTable, build_sources
-from labwright.stages.paper.paper_context import PaperContext, build_paper_parts, build_write_inputs
+from labwright.stages.paper.paper_context import PaperContext, build_paper_parts
 from labwright.stages.paper.required_statements import complete_draft
 from labwright.stages.paper.template import PaperTemplate, TemplateError
 from labwright.stages.run_context import RunContext
@@ -357,7 +357,7 @@ async def assess_new_draft(context: RunContext, draft: PaperDraft, *, number: in
     """Assess a version of the text, built in its own folder. The result is not yet recorded."""
     material = replace(build_paper_context(context), requests=list_requests(context.state, draft))
     found = await assess_draft(context, material, draft, f"round{number}")
-    limit, inputs = material.template.page_limit, build_write_inputs(material)
+    limit = material.template.page_limit
     return DraftAssessed(
         round=number,
         draft=draft,
@@ -365,7 +365,7 @@ async def assess_new_draft(context: RunContext, draft: PaperDraft, *, number: in
         filled=None if found.pages_filled is None else round(found.pages_filled, 2),
         findings=found.findings,
         over=round(max(0.0, (found.pages_filled or 0.0) - limit), 2),
-        left_out=complete_draft(draft, inputs.statements)[0],
+        left_out=complete_draft(draft, material.statements)[0],
         violations=tuple(str(violation) for violation in found.violations),
         untied=dict(Counter(violation.where for violation in found.violations)),
         complaints=(
