@@ -148,7 +148,7 @@ def _list_setting_statements(state: RunState, differences: Sequence[ClaimDiffere
     for one in find_open_settings(state, differences):
         arm, other = map(_name_arm, (one.arm, one.other))
         names = f"{plan.name_arm(one.arm)} and {plan.name_arm(one.other)}"
-        control, known = one.control, one.registered
+        name, control, known = f"settings-{one.arm}-{one.other}", one.control, one.registered
         if control is None:
             point = (
                 f"{names} ran at different tuned settings and were never compared at a common one, so that the "
@@ -158,26 +158,24 @@ def _list_setting_statements(state: RunState, differences: Sequence[ClaimDiffere
                 f"We compared {arm} and {other} only at the settings tuned for each, so part of their difference may "
                 "be due to the settings."
             )
-        else:
-            sides = f"{other} minus {arm}" if known is not None and known.sign < 0 else f"{arm} minus {other}"
-            key = control.key if known is None else known.key
-            level = "95" if known is None else f"\\result{{{key}.confidence}}"
-            found = (
-                "its sign is open, as it is at their own settings"
-                if one.agrees
-                else "the direction seen at their own settings does not show, so that the settings may explain it"
-            )
-            point = f"of the difference of {names} at the setting tuned for the latter, {found}"
-            sentence = (
-                f"With both arms at the setting tuned for {other}, the difference in \\setup{{metric.title}} on "
-                f"{_format_place(control)} ({sides}) was \\result{{{key}.mean}} ({level}\\% interval "
-                f"\\result{{{key}.ci}}{'; exploratory' if known is None else ''}): {found}."
-            )
+            yield RequiredStatement(id=name, point=point, text=sentence, sentences=(sentence,))
+            continue
+        sides = f"{other} minus {arm}" if known is not None and known.sign < 0 else f"{arm} minus {other}"
+        key = control.key if known is None else known.key
+        level = "95" if known is None else f"\\result{{{key}.confidence}}"
+        found = "the direction seen at their own settings does not show, so that the settings may explain it"
+        if one.agrees:
+            found = "the sign of their difference is open, as it is at their own settings"
+        sentence = (
+            f"With both arms at the setting tuned for {other}, the difference in \\setup{{metric.title}} on "
+            f"{_format_place(control)} ({sides}) was \\result{{{key}.mean}} ({level}\\% interval "
+            f"\\result{{{key}.ci}}{'; exploratory' if known is None else ''}): {found}."
+        )
         yield RequiredStatement(
-            id=f"settings-{one.arm}-{one.other}" + (f"-{control.level}-{control.dataset}" if control else ""),
-            keys=(known.key if known else control.key,) if control else (),
-            required_form="printed" if control else "",
-            point=point,
+            id=f"{name}-{control.level}-{control.dataset}",
+            keys=(key,),
+            required_form="printed",
+            point=f"with {names} at the setting tuned for the latter, {found}",
             text=sentence,
             sentences=(sentence,),
         )

@@ -29,8 +29,6 @@ OWN_TEMPLATES = ("conference", "workshop")
 STYLE_SUFFIXES = frozenset({".cls", ".sty", ".bst", ".clo", ".def", ".cfg"})
 """Text files of a template that TeX reads; they are copied into every paper made with it."""
 PICTURE_SUFFIXES = frozenset({".pdf", ".png", ".jpg"})
-MAX_FILES, MAX_BYTES = 60, 8_000_000
-"""Limits of the files in a template folder, so that naming the wrong folder fails at once."""
 
 _FORBIDDEN_MACRO = re.compile(
     r"\\(?:write\s*18|ShellEscape|directlua|openin|openout)(?![a-zA-Z])|\\input\s*\{?\s*[|/~]|\\(?:input|include)\s*\{[^}]*\.\./"
@@ -231,14 +229,7 @@ def _read_template(folder: Path, name: str, shared: Path | None = None, kit: Pat
 
 
 def _find_files(folder: Path, suffixes: frozenset[str]) -> dict[str, Path]:
-    found = {path.name: path for path in sorted(folder.iterdir()) if path.suffix in suffixes and path.is_file()}
-    size = sum(path.stat().st_size for path in found.values())
-    if len(found) > MAX_FILES or size > MAX_BYTES:
-        raise TemplateError(
-            f"template {str(folder)!r} contains {len(found)} files for TeX, {size / 1e6:.1f} MB; the limits are "
-            f"{MAX_FILES} files and {MAX_BYTES / 1e6:g} MB: keep only the files of the style"
-        )
-    return found
+    return {path.name: path for path in sorted(folder.iterdir()) if path.suffix in suffixes and path.is_file()}
 
 
 def _check_safety(template: PaperTemplate) -> None:
