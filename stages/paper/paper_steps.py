@@ -3,7 +3,7 @@
     draw_figures   draw figures from recorded arrays and statistics only       figures.py
     write          outline -> sections, with the abstract -> version 0         this module, outline.py
     cite           find and verify works that the text still needs             citations.py
-    reflect        review the PDF's figures, edit the text, in rounds          figure_review.py, reflection.py
+    reflect        review the PDF's figures, edit the text, in rounds          figures.py, reflection.py
     claims         read every sentence, compare its claims with the record     claim_check.py
     release        complete the best version, copy-edit it, cut it to its      this module, copy_edit.py,
                    page limit, cut overclaims: release it or leave it a DRAFT  disclosure.py
