@@ -117,23 +117,22 @@ class PaperTemplate(TemplateDescription):
         return digest.hexdigest()
 
 
-def load_template(name: str = "workshop", root: Path = TEMPLATES_ROOT) -> PaperTemplate:
+def load_template(name: str = "workshop") -> PaperTemplate:
     """Load a template by name, by `NAME=FOLDER` with the folder of a venue's style, or from a folder of its own.
 
     Raises `TemplateError`.
     """
-    shared = root / SHARED_FOLDER if (root / SHARED_FOLDER).is_dir() else TEMPLATES_ROOT / SHARED_FOLDER
+    shared, known = TEMPLATES_ROOT / SHARED_FOLDER, list_templates()
     venue, _, kit = name.partition("=")
-    known = ", ".join(list_templates(root)) or "none"
-    if venue in list_templates(root):
+    if venue in known:
         if kit and not Path(kit).is_dir():
             raise TemplateError(f"template {name!r}: there is no folder {kit!r}: give the folder of the official style")
-        found = _read_template(root / venue, name, shared=shared, kit=Path(kit) if kit else None)
+        found = _read_template(TEMPLATES_ROOT / venue, name, shared=shared, kit=Path(kit) if kit else None)
     elif Path(name).is_absolute() and Path(name).is_dir():
         found = _read_template(Path(name), name, shared=shared)
     else:
         raise TemplateError(
-            f"there is no template {name!r}: give a built-in one ({known}) or the path of a template folder"
+            f"there is no template {name!r}: give a built-in one ({', '.join(known)}) or the path of a template folder"
         )
     if found.style and not found.style_name:
         raise TemplateError(
@@ -143,9 +142,9 @@ def load_template(name: str = "workshop", root: Path = TEMPLATES_ROOT) -> PaperT
     return found
 
 
-def list_templates(root: Path = TEMPLATES_ROOT) -> list[str]:
+def list_templates() -> list[str]:
     """Return the names of the built-in templates."""
-    return sorted(one.parent.name for one in root.glob(f"*/{DESCRIPTION_FILE}"))
+    return sorted(one.parent.name for one in TEMPLATES_ROOT.glob(f"*/{DESCRIPTION_FILE}"))
 
 
 def resolve_template(value: str, base: Path) -> str:

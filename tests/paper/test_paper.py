@@ -159,7 +159,7 @@ async def test_a_loop_is_ended_at_the_limit(tmp_path: Path):
     class_file.write_text(class_file.read_text() + "\n\\AtBeginDocument{\\loop\\iftrue\\repeat}\n")
     built = await build_paper(
         synthetic_paper.make_short_paper(tmp_path, "x"),
-        load_template("looping", tmp_path),
+        load_template(str(class_file.parent)),
         tmp_path / "paper",
         timeout=1.0,
     )
