@@ -92,7 +92,7 @@ def _check_sentences(
     readings: Mapping[str, SentenceReading],
     setup: Mapping[str, SetupReading],
 ) -> tuple[tuple[PaperSentence, Violation], ...]:
-    """Return each sentence that the record does not bear out, or that nobody read, with one violation."""
+    """Return each sentence that the record does not support, or that nobody read, with one violation."""
     found: dict[PaperSentence, list[Violation]] = {}
     for one, violation in (
         *check_claims(sentences, readings, material.claim_record),

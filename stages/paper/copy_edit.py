@@ -68,7 +68,7 @@ async def _list_sound_edits(
     context: RunContext, base: DraftAssessed, edited: DraftAssessed, edits: Sequence[TextEdit]
 ) -> tuple[TextEdit, ...]:
     """Read the claims of the edited version as after a reflection, and return the edits that add no sentence which the
-    record does not bear out, and remove none that makes a required point; none, if the sentences cannot be assigned to
+    record does not support, and remove none that makes a required point; none, if the sentences cannot be assigned to
     single edits."""
     await read_claims(context, edited)
     material, before = build_paper_context(context), _flatten(base.draft)

@@ -1,4 +1,4 @@
-"""Build what a release discloses beside the paper: everything that a run tried, measured and selected, as recorded.
+"""Build what a release discloses next to the paper: everything that a run tried, measured and selected, as recorded.
 
 `review/disclosure.json` has all of it, `paper/supplement/` the values behind the paper as tables, with the meaning of
 each column. Both depend only on the record up to the release, so an audit can rebuild them; the later judgement and its

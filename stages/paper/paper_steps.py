@@ -298,7 +298,7 @@ def _add_statements(material: PaperContext, draft: PaperDraft) -> tuple[tuple[st
 
 
 async def _cut_overclaims(context: RunContext) -> tuple[str, ...]:
-    """Record versions without the sentences that the record does not bear out; return what still prevents the release,
+    """Record versions without the sentences that the record does not support; return what still prevents the release,
     one line each. Each cut changes what the sentences after it refer to, so they are read again."""
     made = 0
     while True:
