@@ -5,7 +5,7 @@ SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 # The versions are those of the release; a pinned one would be gone after its next security update.
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install -y --no-install-recommends \
-        bubblewrap chktex git latexmk make \
+        bubblewrap git latexmk make \
         texlive-fonts-recommended texlive-latex-base texlive-latex-recommended \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /scientist

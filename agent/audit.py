@@ -10,7 +10,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -39,7 +39,7 @@ from labwright.sandbox.output import strip_control_chars
 from labwright.sandbox.repository.git_mirror import open_mirror
 from labwright.sandbox.scoring import read_sealed, read_submitted, score_sealed, score_submissions
 from labwright.stages.paper.disclosure import find_disclosure_file, format_disclosure, rebuild_release_state
-from labwright.stages.paper.latex_sources import build_sources, extend_evidence
+from labwright.stages.paper.latex_sources import build_sources
 from labwright.stages.paper.paper_context import PaperContext, build_paper_parts
 from labwright.stages.paper.template import TemplateError
 from labwright.stages.paper.typesetting import select_best
@@ -391,7 +391,7 @@ async def _check_paper(report: AuditReport, folder: RunFolder, state: RunState) 
         report.counts["paper sources"] += 1
         report.compare_file(folder, folder.paper_folder / name, text)
     try:
-        violations += await check_pdf(folder.paper_folder, extend_evidence(material.evidence, template))
+        violations += await check_pdf(folder.paper_folder, replace(material.evidence, prints=template.prints))
     except (tex_runner.TexError, OSError) as error:
         report.add("not checked", "the PDF of the paper", str(error))
     for violation in violations:

@@ -48,7 +48,7 @@ from labwright.review.claims.comparisons import Cell, ClaimRecord
 from labwright.review.claims.rules import check_claims
 from labwright.review.claims.sentences import split_sentences
 from labwright.review.evidence import Evidence
-from labwright.stages.paper.claim_check import build_claim_record, read_sentences
+from labwright.stages.paper.claim_check import read_sentences
 from labwright.stages.paper.figures import expand_macros
 from labwright.stages.paper.paper_context import PaperContext
 from labwright.stages.settings import PaperSettings
@@ -305,7 +305,7 @@ def build_run_record(path: Path) -> tuple[ClaimRecord, Evidence]:
     folder = RunFolder(open_run_folder(path))
     state = read_state(folder.root)
     material = PaperContext(state, folder, PaperSettings(), requests=list_requests(state))
-    return build_claim_record(material), material.evidence
+    return material.claim_record, material.evidence
 
 
 def build_study_record(study: Mapping[str, Any]) -> tuple[ClaimRecord, Evidence]:

@@ -1,7 +1,7 @@
 """One model of a table for papers, terminals and files, with the renderers that need no other package.
 
-`stages.paper.latex.format_table` renders a table as TeX, `agent.cli.errors.to_terminal` in a terminal. Each renderer
-escapes cells itself: callers pass plain values.
+`agent.cli.errors.to_terminal` renders a table in a terminal. Each renderer escapes cells itself: callers pass plain
+values.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ _NUMBER = re.compile(r"([-+]?\$?\d[\d,]*(\.\d+)?(e[-+]?\d+)?( ?%)?|-|none|)")
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its title, its meaning for a dictionary of columns, and its type in a TeX table."""
+    """A column: its title, and its meaning for a dictionary of columns."""
 
     title: str
     kind: Literal["text", "number"] = "text"
     """Numbers are aligned to the right."""
     meaning: str = ""
-    tex: str = ""
 
 
 @dataclass(frozen=True)

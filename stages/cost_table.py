@@ -279,7 +279,7 @@ class CostTable:
         yield "write", roles.OUTLINE, Rank.NEEDED, 1
         yield "write", roles.OUTLINE, Rank.CHECKS, (MAX_OUTLINE_CALLS - 1) * most
         yield "write", roles.WRITE, Rank.NEEDED, paper.count_writer_calls(MAX_SECTIONS if most else USUAL_SECTIONS)
-        yield "write", roles.WRITE, Rank.CHECKS, 2 * most  # an unusable answer, and an abstract that is too long
+        yield "write", roles.WRITE, Rank.CHECKS, int(most)  # an unusable answer
         citations = (paper.citation_rounds if most else min(2, paper.citation_rounds)) * self.catalogues
         yield "cite", roles.CITE_ASK, Rank.POLISH, citations
         yield "cite", roles.CITE_SELECT, Rank.POLISH, citations

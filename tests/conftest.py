@@ -191,7 +191,7 @@ def placeholder_pdf(monkeypatch: pytest.MonkeyPatch) -> None:
     async def compile_nothing(work: Path, *_: object) -> PaperAssessment:
         for name in ("paper.pdf", "paper.log"):
             (work / name).write_bytes(b"")
-        return PaperAssessment(work / "paper.pdf", 4, (), 4.0)
+        return PaperAssessment(work / "paper.pdf", 4.0)
 
     async def find_nothing(*_: object, **__: object) -> tuple[Violation, ...]:
         return ()

@@ -366,5 +366,5 @@ def test_where_nothing_may_be_installed_the_line_to_run_is_printed(tmp_path: Pat
     )
     assert done.returncode == 0 and done.stdout == ""
     [line] = done.stderr.splitlines()
-    for package in ("texlive-latex-base", "latexmk", "chktex", "bubblewrap"):
+    for package in ("texlive-latex-base", "latexmk", "bubblewrap"):
         assert package in line.split("To install them: sudo apt-get install")[1]

@@ -11,7 +11,6 @@ has_tex article.cls && command -v pdflatex >/dev/null || need texlive-latex-base
 has_tex microtype.sty || need texlive-latex-recommended
 has_tex ptmr8t.tfm || need texlive-fonts-recommended
 command -v latexmk >/dev/null || need latexmk
-command -v chktex >/dev/null || need chktex
 command -v bwrap >/dev/null || need bubblewrap
 command -v git >/dev/null || need git  # for the study of a repository
 [ -z "${PYTHON:-}" ] || "$PYTHON" -c 'import ensurepip' 2>/dev/null || need python3-venv

@@ -27,15 +27,6 @@ from labwright.record.schema.paper import (
 )
 
 
-class SectionLength(FrozenModel):
-    """Estimated length of a part of a draft, scaled to the counted pages."""
-
-    title: str
-    words: int
-    floats: int
-    pages: float
-
-
 class ReflectionRound(FrozenModel):
     """An earlier round of reflection, as shown to the next one."""
 
@@ -61,7 +52,7 @@ class ReflectInputs(FrozenModel):
     paper_figures: tuple[PaperFigureReview, ...] = Field(
         default=(), description="reviews of the figures in the compiled paper; empty if there are none"
     )
-    lengths: tuple[SectionLength, ...] = ()
+    lengths: dict[str, int] = Field(default={}, description="words of the abstract and of each section")
     rewritable: tuple[str, ...] = Field(default=(), description="titles of sections that may be rewritten as a whole")
     tried: tuple[ReflectionRound, ...] = Field(default=(), description="earlier rounds")
     news: tuple[str, ...] = Field(default=(), description="experiments run since the draft was written, to be reported")

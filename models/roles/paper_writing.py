@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from labwright.models.roles.experiment_code import StudyInputs
 from labwright.models.roles.role import Role
@@ -35,11 +36,6 @@ class Reference(FrozenModel):
     abstract: str = Field(default="", description="empty if no catalogue has an abstract")
 
 
-EstimateSign = Literal["positive", "negative", "open"]
-"""Where an interval lies: above zero, below it, or with zero in it."""
-PlannedState = EstimateSign | Literal["supported", "refuted"]
-
-
 class EstimateLine(FrozenModel):
     """An estimate that the paper may print with `\\result{key.form}`."""
 
@@ -47,7 +43,6 @@ class EstimateLine(FrozenModel):
     subject: str = Field(default="", description="what is estimated, in words")
     forms: dict[str, str] = Field(default={}, description="form -> what it prints")
     note: str = Field(default="", description="what the record supports, or what the estimate is for")
-    sign: EstimateSign | None = Field(default=None, description="where its interval lies; None without one")
     direction: EffectDirection | None = Field(default=None, description="for an effect of a hypothesis")
     verdict: HypothesisVerdict | None = Field(default=None, description="on the claim about an effect of a hypothesis")
     listed: bool = Field(
@@ -194,15 +189,19 @@ class WriteInputs(StudyInputs, PaperMaterial):
 MAX_SECTIONS = 12
 
 
+Keys = Annotated[
+    tuple[str, ...],
+    AfterValidator(lambda keys: tuple(re.sub(r"^\\?(?:setup|result)[/{]|\}$", "", key) for key in keys)),
+]
+"""Keys as in the lists, without `setup/` or a macro around them."""
+
+
 class PlannedSection(FrozenModel):
     """The plan of a section: its claim, and the items that it uses."""
 
     title: str
     claim: str = Field(description="one sentence: what a reader learns from the section")
-    rests_on: dict[str, PlannedState] = Field(
-        default={}, description="key, without form, of each estimate on which the claim rests -> what it takes it for"
-    )
-    keys: tuple[str, ...] = Field(default=(), description="keys that it prints: results with their form, and settings")
+    keys: Keys = Field(default=(), description="keys that it prints: results with their form, and settings")
     figures: tuple[str, ...] = Field(default=(), description="figures that it places")
     tables: tuple[str, ...] = Field(default=(), description="tables that it places")
     references: tuple[str, ...] = Field(default=(), description="works that it cites")
@@ -214,8 +213,7 @@ class PlannedAbstract(FrozenModel):
     """The plan of the abstract."""
 
     claim: str = Field(description="one sentence: the main finding, as a colleague could repeat it")
-    rests_on: dict[str, PlannedState] = Field(default={}, description="as for a section")
-    keys: tuple[str, ...] = ()
+    keys: Keys = ()
     tells: tuple[str, ...] = ()
 
 

@@ -112,9 +112,10 @@ def describe_units(one: HypothesisDecision, part: EffectDecision) -> str:
     return f"{len(part.values)} {unit}{more}"
 
 
-def join_names(names: Sequence[str]) -> str:
+def join_names(names: Iterable[str]) -> str:
     """Join names as in a sentence: `a`, `a and b`, `a, b and c`."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    *others, last = ["", *names]
+    return " and ".join(filter(None, (", ".join(others[1:]), last)))
 
 
 # Caveats that qualify a verdict without changing it: incomplete tuning, and baselines that miss a published value.

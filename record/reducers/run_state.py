@@ -429,6 +429,12 @@ class SearchState:
     """The reason why a user's own scorer gave no test values for a node."""
 
     @property
+    def plan(self) -> DataPlan:
+        """The data plan of a run that has one; every run with a paper has."""
+        assert self.data_plan is not None
+        return self.data_plan
+
+    @property
     def tested_datasets(self) -> tuple[DatasetFacts, ...]:
         """Datasets whose test part was scored."""
         return tuple(one for one in self.datasets if one.sizes.get("test")) if self.scored_at is not None else ()

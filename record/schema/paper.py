@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field
 
@@ -171,6 +171,27 @@ class EditableText(FrozenModel):
     sections: tuple[Section, ...] = Field(min_length=1)
     captions: dict[str, str] = Field(default_factory=dict, description="figure name -> caption")
 
+    @property
+    def parts(self) -> dict[str, str]:
+        """All texts, by the names that violations and edits give them."""
+        parts = {"title": self.title, "abstract": self.abstract}
+        for one in self.sections:
+            parts |= {f"title of section {one.title!r}": one.title, f"section {one.title!r}": one.body}
+        return parts | {f"caption of {name}": text for name, text in sorted(self.captions.items())}
+
+    def with_parts(self, parts: Mapping[str, str]) -> Self:
+        """Return the text with these parts, which may have further captions."""
+        captions = {
+            name.removeprefix("caption of "): text for name, text in parts.items() if name[:11] == "caption of "
+        }
+        sections = tuple(
+            Section(title=parts[f"title of section {one.title!r}"], body=parts[f"section {one.title!r}"])
+            for one in self.sections
+        )
+        return self.model_copy(
+            update={"title": parts["title"], "abstract": parts["abstract"], "sections": sections, "captions": captions}
+        )
+
 
 class PaperDraft(EditableText):
     r"""A draft submitted by a writer. Values are `\\result{key}` or `\\setup{key}`; floats are
@@ -203,7 +224,7 @@ class PaperFinding(FrozenModel):
     blocks: bool = False
     """Whether it prevents the release; otherwise it is only a minor flaw."""
     by_edit: bool = True
-    """Whether editing the draft can fix it; false in the appendix, which the program writes."""
+    """Whether editing the draft can fix it; false in the appendix and in figures."""
 
     def __str__(self) -> str:
         return self.text

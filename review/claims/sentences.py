@@ -18,7 +18,6 @@ from labwright.models.roles.claim_reader import (
 )
 from labwright.record.result_macros import find_macro_uses
 from labwright.record.schema.claims import ReadSentence, SentenceReading
-from labwright.record.schema.paper import PaperDraft
 from labwright.review.claims.comparisons import ClaimRecord
 from labwright.review.evidence.latex_scanner import scan
 from labwright.review.evidence.source_check import find_sentence_spans
@@ -40,20 +39,6 @@ class PaperSentence:
     read_twice: bool
     sha256: str
     """Hash of the sentence, of the paragraph before it, to which its pronouns refer, and of the vocabulary."""
-
-
-def list_parts(draft: PaperDraft) -> dict[str, str]:
-    """Return the sources of all texts of a draft by the names of violations."""
-    return {
-        TITLE: draft.title,
-        ABSTRACT: draft.abstract,
-        **{
-            name: text
-            for one in draft.sections
-            for name, text in ((f"title of section {one.title!r}", one.title), (f"section {one.title!r}", one.body))
-        },
-        **{f"caption of {name}": text for name, text in sorted(draft.captions.items())},
-    }
 
 
 def split_sentences(

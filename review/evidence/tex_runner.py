@@ -24,7 +24,7 @@ from pathlib import Path
 from labwright.sandbox.isolation.bubblewrap import SandboxSpec, build_command, get_probed_isolation
 from labwright.sandbox.isolation.interpreter import select_exposable
 
-TEX_PACKAGES = "texlive-latex-base texlive-latex-recommended texlive-fonts-recommended latexmk chktex"
+TEX_PACKAGES = "texlive-latex-base texlive-latex-recommended texlive-fonts-recommended latexmk"
 _DEBIAN_PACKAGES = {
     "texlive-science": r"algorithm|algpseudocode|siunitx",
     "texlive-fonts-extra": r"newtx|libertin|zi4|inconsolata|dsfont|fontawesome",

@@ -286,8 +286,7 @@ def copy_datasets(state: RunState, run: RunFolder, scratch: RunFolder, sources: 
     Raises: `DatasetError`; `UsageError` if the data differ from those of the record.
     """
     scratch.create_folders()
-    if state.search.data_plan is not None:
-        write_formulas(state.search.data_plan.metrics, state.search.data_plan.columns, scratch.labels)
+    write_formulas(state.search.plan.metrics, state.search.plan.columns, scratch.labels)
     for facts in state.search.datasets:
         for source, target in ((run.views, scratch.views), (run.labels, scratch.labels)):
             file = f"{facts.name}.npz"
@@ -314,8 +313,7 @@ async def _rerun_node(state: RunState, node: Node, place: ReproductionSite) -> N
         job = _build_job(state, node, place)
     except (OSError, UnicodeError, UsageError) as error:
         return again.model_copy(update={"failure": f"nothing was executed: {error}"})
-    assert state.search.data_plan is not None
-    job = with_llm_access(job, state.search.data_plan, place.subjects, state.search.datasets)
+    job = with_llm_access(job, state.search.plan, place.subjects, state.search.datasets)
     outcome = await measure_all(place.executor, job)
     before, after, failure = recorded.failure, outcome.failure, ""
     if (before and before.kind) != (after and after.kind):

@@ -21,7 +21,6 @@ few dozen examples.
 from __future__ import annotations
 
 from asyncio import to_thread
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -103,19 +102,23 @@ def resample_differences(state: RunState, folder: RunFolder) -> tuple[ResampledI
     Reads sealed predictions and labels. Takes up to a few minutes for large test sets, so it must not run in the event
     loop.
     """
-    by_dataset: dict[str, list[ClaimDifference]] = defaultdict(list)
-    for one in compute_differences(state, compute_paper_claims(state)):
-        if one.split == "test":
+    # Only values that the host scored from predictions, neither by code nor by the user's own scorer.
+    own = {(scorer.dataset, metric.name) for scorer in state.search.scorers for metric in scorer.metrics}
+    found = list[ResampledInterval]()
+    by_dataset: dict[str, list[ClaimDifference]] = {facts.name: [] for facts in state.search.datasets}
+    for one in (one for one in compute_differences(state, compute_paper_claims(state)) if one.split == "test"):
+        is_scored = one.grade in ("scored", "computed") and (one.dataset, one.name) not in own
+        if is_scored and one.dataset in by_dataset:
             by_dataset[one.dataset].append(one)
-    facts = {one.name: one for one in state.search.datasets}
-    return (
-        *(
-            found
-            for dataset, chosen in by_dataset.items()
-            for found in _resample_dataset(state, folder, facts.get(dataset), chosen)
-        ),
-        *resample_effects(state, folder, find_deciding_nodes(state)[0]),
-    )
+        else:
+            found.append(_explain_missing(one, NOT_COMPUTED_REASON))
+    for facts in state.search.datasets:
+        found += _resample_dataset(state, folder, facts, by_dataset[facts.name])
+    return *found, *resample_effects(state, folder, find_deciding_nodes(state)[0])
+
+
+def _explain_missing(one: ClaimDifference, reason: str) -> ResampledInterval:
+    return ResampledInterval(key=one.key, nodes=one.nodes, others=one.others, reason=reason)
 
 
 def resample_effects(state: RunState, folder: RunFolder, replicates: Sequence[Node]) -> Iterator[ResampledInterval]:
@@ -302,33 +305,21 @@ def count_draws(examples: int, passes: int) -> int:
 
 
 def _resample_dataset(
-    state: RunState, folder: RunFolder, facts: DatasetFacts | None, differences: Sequence[ClaimDifference]
+    state: RunState, folder: RunFolder, facts: DatasetFacts, differences: Sequence[ClaimDifference]
 ) -> Iterator[ResampledInterval]:
-    # Only values that the host scored from predictions, neither by code nor by the user's own scorer.
-    own = {(scorer.dataset, metric.name) for scorer in state.search.scorers for metric in scorer.metrics}
-    resampled = [
-        one
-        for one in differences
-        if facts is not None and one.grade in ("scored", "computed") and (facts.name, one.name) not in own
-    ]
-    wanted = {(node, one.condition) for one in resampled for node in one.nodes}
-    wanted |= {(node, one.other) for one in resampled for node in one.others}
-    scores: dict[tuple[str, str, str], NDArray[Any]] = {}
-    reason = ""
-    if facts is not None and wanted:
-        try:
-            scores = _draw_scores(state, folder, facts, wanted, names={one.name for one in resampled})[1]
-        except SubmissionRefused as error:
-            reason = str(error)
-    examples = facts.sizes.get("test", 0) if facts is not None else 0
+    wanted = {(node, one.condition) for one in differences for node in one.nodes}
+    wanted |= {(node, one.other) for one in differences for node in one.others}
+    if not wanted:
+        return
+    try:
+        scores = _draw_scores(state, folder, facts, wanted, names={one.name for one in differences})[1]
+    except SubmissionRefused as error:
+        yield from (_explain_missing(one, str(error)) for one in differences)
+        return
+    examples = facts.sizes.get("test", 0)
     for one in differences:
-        nothing = ResampledInterval(key=one.key, nodes=one.nodes, others=one.others, reason=NOT_COMPUTED_REASON)
-        if one not in resampled:
-            yield nothing
-        elif reason:
-            yield nothing.model_copy(update={"reason": reason})
-        else:
-            yield nothing.model_copy(update={"examples": examples, **_compute_interval(one, scores, examples)})
+        missing = _explain_missing(one, NOT_COMPUTED_REASON)
+        yield missing.model_copy(update={"examples": examples, **_compute_interval(one, scores, examples)})
 
 
 def _draw_scores(

@@ -160,11 +160,8 @@ def _describe_change(context: RunContext, node: Node) -> str:
 
 
 async def _audit_node(context: RunContext, client: ModelClient, node: Node) -> None:
-    code = {
-        path: strip_comments(text)
-        for path, text in select_code(read_source(context.folder.get_source_path(node.id))).items()
-    }
-    plan = context.plan
+    plan, source = context.plan, select_code(read_source(context.folder.get_source_path(node.id)))
+    code = {path: strip_comments(text) for path, text in source.items()}
     inputs = CodeReaderInputs(
         task=plan.task,
         arms=plan.arms,

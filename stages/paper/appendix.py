@@ -86,12 +86,6 @@ def render_notice(*, novelty_unchecked: bool, edited: bool = False) -> str:
     )
 
 
-def render_grade_note(claims: Sequence[Claim]) -> str:
-    """Render the note with the grade that all values of a paper share, if the program did not score them."""
-    grades = {one.grade for one in claims}
-    return f"Grade of all values: {grades.pop()}." if len(grades) == 1 and grades != {"scored"} else ""
-
-
 def render_appendix(
     state: RunState,
     claims: Sequence[Claim],
@@ -127,8 +121,7 @@ def render_appendix(
                 "total_of": sum_usage,
                 "table": format_longtable,
                 "row": format_recorded_row,
-                "metric": state.search.data_plan.primary_metric if state.search.data_plan is not None else None,
-                "score": partial(_format_score, state.search.data_plan),
+                "score": partial(_format_score, state.search.plan),
                 "tested": has_test_data(state.nodes.values()),
                 "figures": figures,
                 "tables": tables,
@@ -143,7 +136,6 @@ def render_appendix(
                 },
                 "addendum_tables": build_addendum_tables(state),
                 "setup": list_setup_rows(state, claims, source or {}),
-                "metric_name": state.search.data_plan.name_metric if state.search.data_plan is not None else str,
                 "compared": len(_list_differences(claims)),
                 "registered": render_in_full(state),
                 "best": best,
@@ -162,7 +154,7 @@ def render_appendix(
     )
 
 
-def _format_score(plan: DataPlan | None, node: Node) -> str:
+def _format_score(plan: DataPlan, node: Node) -> str:
     found = compute_node_score(node, plan)
     return "--" if found is None else f"{found:#.4g}".rstrip(".")
 
@@ -176,23 +168,16 @@ def _list_differences(claims: Sequence[Claim]) -> list[ClaimDifference]:
 
 def _build_comparison_context(state: RunState, differences: Sequence[ClaimDifference]) -> dict[str, Any]:
     """Build the values for a table of these comparisons, with the names that readers see."""
-    plan = add_measured_arms(state, state.search.data_plan) if state.search.data_plan is not None else None
     without_interval: dict[str, dict[str, None]] = {}
-    for difference in differences:
-        if difference.resampled_interval is not None and difference.resampled_interval.reason:
-            without_interval.setdefault(difference.resampled_interval.reason, {})[
-                f"{to_words(difference.name)} on {difference.dataset}"
-            ] = None
+    for one in differences:
+        if one.resampled_interval is not None and one.resampled_interval.reason:
+            name = f"{to_words(one.name)} on {one.dataset}"
+            without_interval.setdefault(one.resampled_interval.reason, {})[name] = None
     return {
         "differences": differences,
-        "caveats": [
-            CAVEAT_MEANINGS[name] for name in CAVEAT_MEANINGS if any(name in one.caveats for one in differences)
-        ],
-        "name_metric": plan.name_metric if plan is not None else to_words,
-        "name_dataset": plan.name_dataset if plan is not None else str,
-        "name_condition": plan.name_condition if plan is not None else str,
+        "caveats": [text for name, text in CAVEAT_MEANINGS.items() if any(name in one.caveats for one in differences)],
+        "plan": add_measured_arms(state, state.search.plan),
         "over_examples": any(one.examples for one in differences),
-        "forms": ["mean", "ci", "n"],
         "basis": "L{0.9in}" if any(one.caveats for one in differences) else "l",
         "without_interval": without_interval,
     }
@@ -223,9 +208,7 @@ def render_incidents(state: RunState, limit: int = 0) -> str:
         "stages": STAGES,
         "failures": failures,
         # without the paper itself, whose time goes on while it is revised
-        "hours": [one for one in build_hours_table(state) if one.phase != "paper"]
-        if state.search.hours is not None
-        else [],
+        "hours": [one for one in build_hours_table(state) if one.phase != "paper" and state.search.hours is not None],
         "late": LATE_ABLATIONS_NOTE,
         "unreplicated": ", ".join(
             node.id
@@ -309,7 +292,6 @@ def list_disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...
                 "A person": authors - {REDUCTION_AUTHOR, REVIEW_AUTHOR},
                 "The program": authors & {REDUCTION_AUTHOR, REVIEW_AUTHOR},
             },
-            "nodes": state.nodes.values(),
             "ablated": ablated,
             "decided": decide_hypotheses(state),
             "failed_replicates": best and any(one.status != "good" for one in find_replicates(state, best)),
@@ -324,22 +306,21 @@ def list_disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...
 
 def _list_tested_before(state: RunState) -> list[str]:
     """Return the datasets of the study whose test data decided a hypothesis of an earlier run that prompts showed."""
-    plan = state.search.data_plan
+    plan = state.search.plan
     tested = {
         name
         for one in state.list_earlier_studies()
         if any(verdict.confirmed and verdict.verdict != "open" for verdict in one.verdicts)
         for name in one.datasets
     }
-    return [plan.name_dataset(one.name) for one in state.search.datasets if one.name in tested] if plan else []
+    return [plan.name_dataset(one.name) for one in state.search.datasets if one.name in tested]
 
 
 def _list_grades(state: RunState, claims: Sequence[Claim]) -> list[str]:
     """Return for each grade how the metrics of the plan that have it were computed."""
     lines, graded = list[str](), {(one.name, one.grade) for one in claims}
     for grade, meaning in GRADE_MEANINGS.items():
-        metrics = state.search.data_plan.metrics if state.search.data_plan is not None else ()
-        if names := [one.display_name for one in metrics if (one.name, grade) in graded]:
+        if names := [one.display_name for one in state.search.plan.metrics if (one.name, grade) in graded]:
             line = f"{join_names(names)} {'was' if len(names) == 1 else 'were'} {meaning}."
             lines.append(f"{line[:1].upper()}{line[1:]}")
     return lines
@@ -347,9 +328,7 @@ def _list_grades(state: RunState, claims: Sequence[Claim]) -> list[str]:
 
 def _list_untested(state: RunState, claims: Sequence[Claim]) -> list[str]:
     """Return what the plan left untested, each once, without cells that were measured after all."""
-    plan = state.search.data_plan
-    if plan is None:
-        return []
+    plan = state.search.plan
     measured = {(one.dataset, one.arm, one.level) for one in claims}
     left_out = [
         one
@@ -374,11 +353,9 @@ def _name_omission(plan: DataPlan, one: OmittedCells) -> str:
 
 def _list_unmeasured_arms(state: RunState, claims: Sequence[Claim]) -> list[str]:
     """Return the arms of the plan that no claim measures and that the plan did not leave out."""
-    plan, measured = state.search.data_plan, {one.arm for one in claims}
-    if plan is None or not measured:
-        return []
-    planned = {parse_arm(one) for one in plan.conditions}
-    return [plan.name_arm(arm.name) for arm in plan.arms if arm.name in planned - measured]
+    plan, measured = state.search.plan, {one.arm for one in claims}
+    missing = {parse_arm(one) for one in plan.conditions} - measured if measured else set[str]()
+    return [plan.name_arm(arm.name) for arm in plan.arms if arm.name in missing]
 
 
 def list_unrun_experiments(state: RunState) -> list[str]:
@@ -392,12 +369,11 @@ def list_unrun_experiments(state: RunState) -> list[str]:
     measured = {one.ablation.name for one in collect_ablation_results(state) if one.outcome == "measured"}
     items = [one for addendum in state.search.addenda for one in addendum.accepted]
     done |= {" ".join(one.experiment.split()) for one in items if one.ablation.name in measured}
-    covered = state.search.data_plan.covered if state.search.data_plan is not None else ()
     asked = state.started.idea.experiments if state.started is not None else ()
     return [
         shorten(text).rstrip(".")
         for n, text in enumerate(asked, 1)
-        if n not in covered and " ".join(text.split()) not in done
+        if n not in state.search.plan.covered and " ".join(text.split()) not in done
     ]
 
 
@@ -409,26 +385,20 @@ def list_ablation_rows(state: RunState, requested_by: AblationOrigin) -> Iterabl
         yield "none", state.search.planned_ablations.why
     if requested_by == "reviewer" and state.search.missing_ablations is not None:
         yield "asked", state.search.missing_ablations.why
-    for result in collect_ablation_results(state):
-        name, part, fate = (
-            result.ablation.name,
-            result.ablation.part,
-            f"{result.outcome}{f' ({result.node})' if result.node else ''}",
-        )
+    for result in (one for one in collect_ablation_results(state) if one.by == requested_by):
+        part, why = result.ablation.part, f", {result.why}"
+        fate = f"{result.outcome}{f' ({result.node})' if result.node else ''}"
         change = {
             "remove": f"{part} taken out",
             "replace": f"instead of {part}: {result.ablation.replacement.rstrip('.')}",
             "add": f"added to {part}: {result.ablation.replacement.rstrip('.')}",
         }[result.ablation.action]
         if result.outcome == "measured":
-            again = (
-                f"{result.replicates} replicates" if result.replicates else ("no replicates, so no claim can be made")
-            )
-            fate = f"measured by {result.node} as {', '.join(result.arms) or 'no arm'}, {again}"
+            again = f"{result.replicates} replicates" if result.replicates else "no replicates, so no claim can be made"
+            fate, why = f"measured by {result.node} as {', '.join(result.arms) or 'no arm'}, {again}", ""
         if result.surprise is not None:
             fate += f", exploratory: the control for a surprise in {' and '.join(result.surprise.conditions)}"
-        if result.by == requested_by:
-            yield name, f"{change}; {fate}" + (f", {result.why}" if result.outcome != "measured" else "")
+        yield result.ablation.name, f"{change}; {fate}{why}"
 
 
 # Report tuning effort: each arm's budget, the resources of the compared arms, and published values. The wording is in
@@ -438,7 +408,7 @@ def list_ablation_rows(state: RunState, requested_by: AblationOrigin) -> Iterabl
 def build_effort_context(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
     """Build the values for the sections and sentences on tuning."""
     account = build_tuning_report(state)
-    name_arm = state.search.data_plan.name_arm if state.search.data_plan is not None else to_words
+    name_arm = state.search.plan.name_arm
     settings = {one.arm: one.chosen for one in account.arms if one.chosen is not None} if account is not None else {}
     return {
         "account": account,
@@ -451,7 +421,7 @@ def build_effort_context(state: RunState, claims: Sequence[Claim]) -> dict[str, 
             (name_arm(arm), name_arm(other), what)
             for arm, other, what in find_disparities(state, compute_parity(state))
         ],
-        "anchored": compare_anchors(state.search.data_plan, claims),
+        "anchored": compare_anchors(state.search.plan, claims),
         "gaining": [name_arm(arm) for arm, one in settings.items() if one.gaining],
         "stale": [name_arm(arm) for arm, one in settings.items() if one.stale],
     }
@@ -459,18 +429,10 @@ def build_effort_context(state: RunState, claims: Sequence[Claim]) -> dict[str, 
 
 def _format_notes(account: TuningReport, one: ArmTuningReport) -> str:
     """Return the notes on an arm's tuning effort; empty if there is nothing to report."""
-    chosen = one.chosen
-    return "; ".join(
-        text
-        for text, holds in (
-            ("UNEQUAL: less than the others", one.arm in account.underfunded_arms),
-            ("every setting of its space was tried", one.effort.exhausted),
-            ("tuned with fewer trials than planned", chosen is not None and chosen.stale),
-            ("the best came late: not converged", chosen is not None and chosen.gaining),
-            (
-                f"at the edge: {', '.join(chosen.edges)}" if chosen is not None else "",
-                chosen is not None and chosen.edges,
-            ),
-        )
-        if holds
-    )
+    notes = ["UNEQUAL: less than the others"] * (one.arm in account.underfunded_arms)
+    notes += ["every setting of its space was tried"] * one.effort.exhausted
+    if one.chosen is not None:
+        notes += ["tuned with fewer trials than planned"] * one.chosen.stale
+        notes += ["the best came late: not converged"] * one.chosen.gaining
+        notes += [f"at the edge: {', '.join(one.chosen.edges)}"] * bool(one.chosen.edges)
+    return "; ".join(notes)

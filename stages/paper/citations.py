@@ -76,37 +76,28 @@ _FIELD_NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 async def check_library(context: RunContext) -> None:
     """Record which entries of the run's library may be cited, once. Raises `literature.errors.LibraryError`."""
-    given, papers = context.folder.library, context.paper.papers
-    if context.state.paper.library is not None or not (given.is_file() or papers is not None):
+    bib, papers = context.folder.library, context.paper.papers
+    if context.state.paper.library is not None or not (bib.is_file() or papers is not None):
         return
-    entries = read_library(given) if given.is_file() else ()
+    entries = read_library(bib) if bib.is_file() else ()
     async with AsyncExitStack() as stack:
         literature = LiteratureClient()
         if context.literature is not None:
             literature = await stack.enter_async_context(context.literature())
         notes: tuple[str, ...] = ()
         if papers is not None:
-            found = await read_papers(papers, literature, taken_keys=[one.key for one in entries])
-            entries, notes = (*entries, *found.entries), found.notes
+            given = await read_papers(papers, literature, taken_keys=[one.key for one in entries])
+            entries, notes = (*entries, *given.entries), given.notes
         library = await literature.check(entries)
-    write_file(context.folder.checked_library, format_bibtex(library.usable_entries))
-    context.recorder.append(
-        LibraryChecked(
-            entries=tuple(
-                CheckedEntry(key=one.entry.key, outcome=one.outcome.outcome, why=one.reason) for one in library.checked
-            ),
-            notes=notes,
-            files={
-                str(context.folder.checked_library.relative_to(context.folder.root)): hash_file(
-                    context.folder.checked_library
-                )
-            },
-        )
-    )
+    path, checked = context.folder.checked_library, library.checked
+    write_file(path, format_bibtex(library.usable_entries))
+    files = {str(path.relative_to(context.folder.root)): hash_file(path)}
+    found = (CheckedEntry(key=one.entry.key, outcome=one.outcome.outcome, why=one.reason) for one in checked)
+    context.recorder.append(LibraryChecked(entries=tuple(found), notes=notes, files=files))
 
 
 def read_run_library(state: RunState, folder: RunFolder, *, before_round: int | None = None) -> tuple[BibEntry, ...]:
-    """Return the run's verified entries: the given library, then entries gathered for this version, up to
+    """Return the run's verified entries: the given library, then entries gathered up to this version, and in it up to
     `before_round`.
 
     Raises `literature.errors.LibraryError`, also for a file that differs from the record.

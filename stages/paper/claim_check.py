@@ -23,10 +23,9 @@ from labwright.models.roles import CLAIM_READER, SECOND_CLAIM_READER
 from labwright.models.roles.claim_reader import ClaimReaderInputs, ReadSentences
 from labwright.models.roles.paper_writing import RequiredStatement
 from labwright.models.roles.role import Role
-from labwright.record.claims.requested_estimates import list_separating_keys
 from labwright.record.events.paper_events import ClaimsRead, DraftAssessed
 from labwright.record.schema.claims import ReadSentence, SentenceReading, SetupReading
-from labwright.record.schema.paper import PaperDraft, Section
+from labwright.record.schema.paper import PaperDraft
 from labwright.review.claims.comparisons import ClaimRecord
 from labwright.review.claims.rules import UNREAD, check_claims, find_reported, find_unreported
 from labwright.review.claims.sentences import (
@@ -35,7 +34,6 @@ from labwright.review.claims.sentences import (
     find_stated_points,
     group_paragraphs,
     is_valid_reading,
-    list_parts,
     names_two_arms,
     split_sentences,
 )
@@ -67,8 +65,8 @@ async def read_claims(context: RunContext, version: DraftAssessed) -> None:
 
 
 async def _read_version(client: ModelClient, material: PaperContext, version: DraftAssessed) -> ClaimsRead:
-    record, state = build_claim_record(material), material.state
-    sentences = list_sentences(material, record, version.draft)
+    record, state = material.claim_record, material.state
+    sentences = list_sentences(material, version.draft)
     new = await read_sentences(client, record, sentences, state.paper.sentence_readings)
     readings = {**state.paper.sentence_readings, **{one.sha256: one for one in new}}
     setup = await read_setup(client, sentences, readings, state.paper.setup_readings, material.facts)
@@ -94,10 +92,10 @@ def _check_sentences(
     readings: Mapping[str, SentenceReading],
     setup: Mapping[str, SetupReading],
 ) -> tuple[tuple[PaperSentence, Violation], ...]:
-    """Return each sentence that the record does not bear out, or that nobody read, with one violation."""
+    """Return each sentence that the record does not support, or that nobody read, with one violation."""
     found: dict[PaperSentence, list[Violation]] = {}
     for one, violation in (
-        *check_claims(sentences, readings, build_claim_record(material)),
+        *check_claims(sentences, readings, material.claim_record),
         *check_setup(sentences, readings, setup, material.facts),
     ):
         found.setdefault(one, []).append(violation)
@@ -167,25 +165,11 @@ async def _ask(
     return found
 
 
-def build_claim_record(material: PaperContext) -> ClaimRecord:
-    """Return the part of a record with which claims are compared."""
-    return ClaimRecord(
-        plan=material.estimates[0].plan if material.estimates else material.plan,
-        decisions=material.decisions,
-        means=material.claims.means,
-        differences=material.claims.differences,
-        estimates={one.request.name: one.found for one in material.estimates},
-        separating=frozenset(list_separating_keys(material.state)),
-        points={one.id: one.point for one in material.statements if one.point},
-    )
-
-
 def list_unstated(
     material: PaperContext, draft: PaperDraft, readings: Mapping[str, SentenceReading]
 ) -> tuple[RequiredStatement, ...]:
     """Return the required statements whose point no section makes, in words of the writer or in the program's."""
-    sentences = list_sentences(material, build_claim_record(material), draft)
-    stated = find_stated_points(sentences, readings)
+    stated = find_stated_points(list_sentences(material, draft), readings)
     text = " ".join(" ".join(one.body.split()) for one in draft.sections)
     return tuple(
         one
@@ -198,12 +182,11 @@ def list_reported(
     material: PaperContext, draft: PaperDraft, readings: Mapping[str, SentenceReading]
 ) -> tuple[str, ...]:
     """Return the ids of the required statements on hypotheses whose outcome a section reports, also in words alone."""
-    record = build_claim_record(material)
-    found = find_reported(list_sentences(material, record, draft), readings, record)
+    found = find_reported(list_sentences(material, draft), readings, material.claim_record)
     return tuple(f"hypothesis-{one}" for one in sorted(found))
 
 
-def list_sentences(material: PaperContext, record: ClaimRecord, draft: PaperDraft) -> tuple[PaperSentence, ...]:
+def list_sentences(material: PaperContext, draft: PaperDraft) -> tuple[PaperSentence, ...]:
     """Return the sentences of a draft that need a reading; figures without a caption are printed with a description,
     and those to which no text refers are not in the paper."""
     placed = collect_used_keys([one.body for one in draft.sections], frozenset({"paperfigure"}))
@@ -215,8 +198,8 @@ def list_sentences(material: PaperContext, record: ClaimRecord, draft: PaperDraf
         if name in printed and name not in PROGRAM_FIGURES
     }
     return split_sentences(
-        list_parts(draft.model_copy(update={"captions": captions})),
-        record,
+        draft.model_copy(update={"captions": captions}).parts,
+        material.claim_record,
         lambda source: expand_macros(source, material.evidence),
         exempt=material.evidence.statements,
     )
@@ -225,7 +208,7 @@ def list_sentences(material: PaperContext, record: ClaimRecord, draft: PaperDraf
 def find_claim_violations(context: RunContext, draft: PaperDraft) -> tuple[tuple[PaperSentence, Violation], ...]:
     """Return the sentences of a draft that claim what the record does not have, or that nobody read."""
     material, state = build_paper_context(context), context.state
-    sentences = list_sentences(material, build_claim_record(material), draft)
+    sentences = list_sentences(material, draft)
     return _check_sentences(material, sentences, state.paper.sentence_readings, state.paper.setup_readings)
 
 
@@ -244,7 +227,7 @@ def remove_claims(
     Title and abstract stay as they are, and unread sentences too. A sentence also stays if its part would be empty or
     invalid LaTeX without it.
     """
-    parts, cuts = list_parts(draft), list[str]()
+    parts, cuts = draft.parts, list[str]()
     for sentence, violation in sorted(found, key=lambda pair: pair[0].start, reverse=True):
         where = sentence.where
         if where.startswith(("section ", "caption ")) and where in parts and not _is_unread(violation):
@@ -252,12 +235,7 @@ def remove_claims(
             if text != parts[where]:
                 parts[where] = text
                 cuts.append(f"{where}: {sentence.source!r}, {CUT_NOTE}")
-    return draft.model_copy(
-        update={
-            "sections": tuple(Section(title=one.title, body=parts[f"section {one.title!r}"]) for one in draft.sections),
-            "captions": {name: parts[f"caption of {name}"] for name in draft.captions},
-        }
-    ), tuple(reversed(cuts))
+    return draft.with_parts(parts), tuple(reversed(cuts))
 
 
 def _cut_span(text: str, start: int, end: int) -> str:

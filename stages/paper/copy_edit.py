@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
 
 from labwright.models.client import ModelClient
 from labwright.models.roles import COPY_EDIT
@@ -23,14 +22,8 @@ from labwright.review.claims.sentences import find_stated_points
 from labwright.review.evidence import Evidence, find_sentence_spans, number_words, numbers, scan
 from labwright.review.evidence.latex_scanner import VALUE_COMMANDS, ScannedText
 from labwright.stages.cost_table import COPY_EDIT_TASK
-from labwright.stages.paper.claim_check import (
-    build_claim_record,
-    find_claim_violations,
-    list_sentences,
-    list_unstated,
-    read_claims,
-)
-from labwright.stages.paper.reflection import DraftEdits, apply_edits, list_passages
+from labwright.stages.paper.claim_check import find_claim_violations, list_sentences, list_unstated, read_claims
+from labwright.stages.paper.reflection import DraftEdits, apply_edits, find_part
 from labwright.stages.paper.typesetting import assess_edit, build_paper_context, find_next_round, select_best
 from labwright.stages.run_context import RunContext, run_once
 
@@ -47,7 +40,7 @@ async def copy_edit(context: RunContext) -> None:
             return
         base = select_best(drafts)
         evidence = build_paper_context(context, client.decision).evidence
-        texts = {where: text for where, text in list_passages(base.draft).items() if not where.startswith("title")}
+        texts = {where: text for where, text in base.draft.parts.items() if not where.startswith("title")}
         answer = await client.ask_or_none(
             COPY_EDIT,
             CopyEditInputs(
@@ -75,18 +68,15 @@ async def _list_sound_edits(
     context: RunContext, base: DraftAssessed, edited: DraftAssessed, edits: Sequence[TextEdit]
 ) -> tuple[TextEdit, ...]:
     """Read the claims of the edited version as after a reflection, and return the edits that add no sentence which the
-    record does not bear out, and remove none that makes a required point; none, if the sentences cannot be assigned to
+    record does not support, and remove none that makes a required point; none, if the sentences cannot be assigned to
     single edits."""
     await read_claims(context, edited)
-    material, before, readings = (
-        build_paper_context(context),
-        _flatten(base.draft),
-        context.state.paper.sentence_readings,
-    )
+    material, before = build_paper_context(context), _flatten(base.draft)
+    readings = context.state.paper.sentence_readings
     refused = {one.source for one, _ in find_claim_violations(context, edited.draft) if one.source not in before}
     texts = {edit: _flatten(apply_copy_edits(base.draft, [edit], material.evidence).draft) for edit in edits}
     found = {source: [edit for edit, text in texts.items() if source in text] for source in refused}
-    stated = find_stated_points(list_sentences(material, build_claim_record(material), base.draft), readings)
+    stated = find_stated_points(list_sentences(material, base.draft), readings)
     for one in list_unstated(material, edited.draft, readings):
         for sentence in stated.get(one.id, ()):
             found[sentence.source] = [edit for edit, text in texts.items() if sentence.source not in text]
@@ -96,7 +86,7 @@ async def _list_sound_edits(
 
 
 def _flatten(draft: PaperDraft) -> str:
-    return " ".join(" ".join(list_passages(draft).values()).split())
+    return " ".join(" ".join(draft.parts.values()).split())
 
 
 def apply_copy_edits(draft: PaperDraft, edits: Sequence[TextEdit], evidence: Evidence) -> DraftEdits:
@@ -104,7 +94,8 @@ def apply_copy_edits(draft: PaperDraft, edits: Sequence[TextEdit], evidence: Evi
     found = DraftEdits(draft)
     for edit in edits:
         step = apply_edits(found.draft, Reflection(done=False, edits=(edit,)), figures=())
-        before, after = (list_passages(one.draft).get(edit.section, "") for one in (found, step))
+        where = find_part(edit.section, found.draft.parts)
+        before, after = (one.draft.parts.get(where, "") for one in (found, step))
         objection = "" if step.refused else find_objection(before, after, evidence)
         found.refused += step.refused or [f"{edit.section}: {edit.old!r}: {objection}"] * bool(objection)
         if not step.refused and not objection:
@@ -153,18 +144,10 @@ def _list_formulas(text: ScannedText) -> str:
 def _list_edited_names(old: ScannedText, new: ScannedText, evidence: Evidence) -> tuple[list[str], list[str]]:
     """Return the names of the study and the values in the edited sentences, in order: before and after the edit.
     Without a value in these sentences both are empty."""
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old.source, new.source, strict=False)))
-    rest = min(len(old.source), len(new.source)) - same
-    ends = zip(reversed(old.source), reversed(new.source), strict=False)
-    tail = min(rest, sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], ends)))
+    before, after = ({one.source[slice(*span)]: span for span in find_sentence_spans(one)} for one in (old, new))
     first, second = (
-        [
-            name
-            for start, end in find_sentence_spans(one)
-            if start <= len(one.source) - tail and end >= same
-            for name in _list_names(one, start, end, evidence)
-        ]
-        for one in (old, new)
+        [name for source in own if source not in other for name in _list_names(text, *own[source], evidence)]
+        for text, own, other in ((old, before, after), (new, after, before))
     )
     return (first, second) if any(name.startswith("\\") for name in first) else ([], [])
 

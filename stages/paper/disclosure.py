@@ -1,4 +1,4 @@
-"""Build what a release discloses beside the paper: everything that a run tried, measured and selected, as recorded.
+"""Build what a release discloses next to the paper: everything that a run tried, measured and selected, as recorded.
 
 `review/disclosure.json` has all of it, `paper/supplement/` the values behind the paper as tables, with the meaning of
 each column. Both depend only on the record up to the release, so an audit can rebuild them; the later judgement and its
@@ -31,7 +31,7 @@ from labwright.record.reference_baselines import (
     find_reference_wins,
 )
 from labwright.record.run_folder import RunFolder
-from labwright.record.schema.nodes import STAGES, Node, StageName
+from labwright.record.schema.nodes import Node
 from labwright.record.schema.paper import LATE_ROLES
 from labwright.record.table import Column, Table
 from labwright.stages.paper.appendix import BRANCH_NOTE, LATE_ABLATIONS_NOTE
@@ -60,7 +60,7 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
     started, search, paper, calls = state.started, state.search, state.paper, state.calls
     assert started is not None
     drafts = {one.round: one for one in paper.drafts}  # the last draft is recorded again when the paper is done
-    cells, first, plan = compute_all_cells(state), find_reference_tuning_node(state), search.data_plan
+    cells, first, plan = compute_all_cells(state), find_reference_tuning_node(state), search.plan
     content: dict[str, object] = {
         "form": 2,
         "run_version": started.version,
@@ -91,7 +91,7 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
         "prior_work": paper.prior_work,
         "protocol": search.protocol_review,
         "plan": search.plan_hash,
-        "untested": plan.untested_statements if plan is not None else (),
+        "untested": plan.untested_statements,
         "amendments": [one.model_dump(exclude={"data_plan"}) for one in search.amendments],
         "locks": [one for _, one in search.locks],
         "decided": decide_hypotheses(state),
@@ -101,12 +101,16 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
         "cells": compute_cell_totals(state, cells),
         "gpus_per_experiment": state.gpus_per_experiment,
         "decisions": list(state.decisions.values()),
-        "stages": [_describe_stage(name, state) for name in STAGES],
+        "stages": [
+            {"stage": name, "best": one.best, "reasons": one.reasons}
+            | {"ended": one.end_reason or "", "limited": one.limit_reason or ""}
+            for name, one in search.stages.items()
+        ],
         "reported": find_winner(state),
         "ladder": {
             "settings": find_chosen_settings(state, first.id) if first is not None and first.is_finished else {},
             "values": compute_reference_claims(state),
-            "beats every arm on": [one.dataset for one in find_reference_wins(state)] if plan is not None else [],
+            "beats every arm on": [one.dataset for one in find_reference_wins(state)],
         },
         "comparisons": list(search.comparisons.values()),
         "probes": search.probes,
@@ -165,17 +169,6 @@ def _describe_node(node: Node, state: RunState, cells: Iterable[CellStatus]) -> 
             }
             for one in cells
         ],
-    }
-
-
-def _describe_stage(name: StageName, state: RunState) -> dict[str, object]:
-    stage = state.search.stages[name]
-    return {
-        "stage": name,
-        "best": stage.best,
-        "reasons": stage.reasons,
-        "ended": stage.end_reason or "",
-        "limited": stage.limit_reason or "",
     }
 
 

@@ -65,7 +65,7 @@ from labwright.stages.nodes.node_plots import (
     list_array_folders,
     review_figures,
 )
-from labwright.stages.paper.hypothesis_figures import build_figure_data, build_figure_script, format_json
+from labwright.stages.paper.hypothesis_figures import build_figure_data, build_figure_script
 from labwright.stages.paper.paper_context import PaperContext, build_paper_parts, format_statistics
 from labwright.stages.paper.template import PaperTemplate
 from labwright.stages.paper.typesetting import build_paper_context
@@ -137,7 +137,7 @@ async def draw_figures(context: RunContext) -> None:
     """Draw the final figures, review them, keep the readable ones, and record them."""
 
     async def work(client: ModelClient) -> None:
-        node, drawn = find_trusted_winner(context), _FigureProgress()
+        node, drawn, data = find_trusted_winner(context), _FigureProgress(), build_figure_data(context.state)
         studio = DrawingContext(
             executor=context.executor,
             seconds=min(PLOT_SECONDS, context.node_seconds),
@@ -152,42 +152,27 @@ async def draw_figures(context: RunContext) -> None:
                 },
             ),
             statistics=tuple(to_statistic(claim) for claim in compute_paper_claims(context.state)),
+            hypothesis_data=json.dumps(data, indent=1),
         )
-        await _draw_hypothesis_figures(context, studio, drawn)
+        if (script := build_figure_script(data, context.plan)) is not None:
+            for drawing in await draw_script(studio, script, turn=-1):
+                if drawing.failure is None:
+                    drawn.kept[drawing.name] = drawing
+                else:
+                    drawn.undrawn[drawing.name] = drawing.failure.message
         for turn in range(context.paper.replots + 1):
             if not await _run_turn(context, client, studio, drawn, turn=turn, node=node) or not drawn.failed:
                 break
-        if drawn.kept or drawn.failed:
-            _record_figures(context, studio, drawn)
-        else:
-            context.recorder.append(
-                FiguresDrawn(
-                    figures={},
-                    descriptions={},
-                    arrays=(),
-                    failure=Failure(kind="no answer", message="the model gave no usable figures"),
-                )
-            )
+        _record_figures(context, studio, drawn)
 
     await run_once(context, context.state.paper.format_task("figures"), work)
-
-
-async def _draw_hypothesis_figures(context: RunContext, studio: DrawingContext, drawn: _FigureProgress) -> None:
-    """Draw the program's own figure; a failure is recorded and affects no other figure."""
-    data = build_figure_data(context.state)
-    script = build_figure_script(data, context.plan)
-    if script is not None:
-        for drawing in await draw_script(replace(studio, hypothesis_data=format_json(data)), script, turn=-1):
-            if drawing.failure is None:
-                drawn.kept[drawing.name] = drawing
-            else:
-                drawn.undrawn[drawing.name] = drawing.failure.message
 
 
 async def _run_turn(
     context: RunContext, client: ModelClient, studio: DrawingContext, drawn: _FigureProgress, *, turn: int, node: Node
 ) -> bool:
     """Request the missing figures, draw them and review them. Return False if the model gave none."""
+    plots = build_node_brief(context.folder, node).plots
     script = await client.ask_or_none(
         FIGURES,
         FiguresInputs(
@@ -197,10 +182,7 @@ async def _run_turn(
             arrays=await studio.arrays.read_briefs(),
             statistics=studio.statistics,
             tables=build_mean_tables(studio.statistics, [node], context.plan),
-            example_plots=find_aggregate_script(
-                context.folder, context.state.nodes.values(), plots := build_node_brief(context.folder, node).plots
-            )
-            or plots,
+            example_plots=find_aggregate_script(context.folder, context.state.nodes.values(), plots) or plots,
             ablations=find_ablation_conditions(context.state),
             style=studio.style,
             lab_reference=read_plotting_reference(context),
@@ -224,15 +206,12 @@ async def _run_turn(
     for drawing in drawings:
         drawn.codes[drawing.name] = drawing.script
         failure = check_typed_numbers(drawing.script) or drawing.failure
+        refused = [one for one in reviews if Path(one.name).stem == drawing.name and not one.readable]
         if failure is not None:
             text = f"{failure.message}\n{failure.traceback}"
-            drawn.failed[drawing.name] = tuple(line for line in text.split("\n") if line)
-        elif refused := [
-            review for review in reviews if Path(review.name).stem == drawing.name and not review.readable
-        ]:
-            drawn.failed[drawing.name] = tuple(
-                "; ".join(review.issues) or "refused without a reason" for review in refused
-            )
+            drawn.failed[drawing.name] = tuple(filter(None, text.split("\n")))
+        elif refused:
+            drawn.failed[drawing.name] = tuple("; ".join(one.issues) or "refused without a reason" for one in refused)
         else:
             drawn.kept[drawing.name] = drawing
     return True
@@ -286,24 +265,24 @@ def _record_figures(context: RunContext, studio: DrawingContext, drawn: _FigureP
     widths = {one.name: max(figure.facts.width_inches for figure in one.figures) for one in drawn.kept.values()}
     figures, crowded_out = choose_figures([one.part for one in drawn.kept.values()], widths)
     hashes = _seal_figures(context, studio, drawn, [one.name for one in figures])
-    failure = "\n".join("\n".join((f"{name}: {lines[0]}", *lines[1:])) for name, lines in drawn.failed.items())
+    message = "\n".join("\n".join((f"{name}: {lines[0]}", *lines[1:])) for name, lines in drawn.failed.items())
+    failure = Failure(kind="figure", message=message)
+    if not message:
+        failure = Failure(kind="no answer", message="the model gave no usable figures")
+    arrays = {
+        hash_file(source / name)
+        for sources in studio.arrays.places.values()
+        for source in sources
+        for name in list_names(source, "", ".npy")
+    }
     context.recorder.append(
         FiguresDrawn(
             version=context.state.paper.version,
             figures=hashes,
             descriptions={one.name: one.description for one in figures},
             reviews=tuple(drawn.reviews.values()),
-            arrays=tuple(
-                sorted(
-                    {
-                        hash_file(source / name)
-                        for sources in studio.arrays.places.values()
-                        for source in sources
-                        for name in list_names(source, "", ".npy")
-                    }
-                )
-            ),
-            failure=Failure(kind="figure", message=failure) if failure and not figures else None,
+            arrays=tuple(sorted(arrays)),
+            failure=None if figures else failure,
             looked=drawn.by_model,
             placed=figures,
             left_out=crowded_out | drawn.undrawn | {name: lines[0] for name, lines in drawn.failed.items()},
@@ -321,10 +300,7 @@ def choose_figures(
     ordered = [one for place in ("main", "appendix") for one in parts if one.placement == place]
     chosen = [
         FinalFigure(
-            name=part.name,
-            description=part.description,
-            panels=part.panels,
-            datasets=part.datasets,
+            **part.model_dump(exclude={"code", "placement"}),
             placement="appendix" if number >= MAX_FIGURES_IN_TEXT else part.placement,
             width=widths.get(part.name, 0.0),
         )
@@ -357,12 +333,10 @@ async def draw_script(studio: DrawingContext, script: FigureScript, *, turn: int
     """Draw every figure of a script and return the results, drawn or failed, in order."""
 
     async def draw(part: FigurePart) -> DrawnFigure:
-        source = f"{script.script.rstrip()}\n\n\n{part.code.strip()}\n" if part.code.strip() else script.script
+        source = f"{script.script.rstrip()}\n\n\n{part.code.strip()}\n"
         folder = studio.folder / f"turn{turn}" / part.name
         statistics = json.dumps([one.model_dump() for one in studio.statistics], indent=1)
-        inputs = {"inputs/statistics.json": statistics}
-        if studio.hypothesis_data:
-            inputs["inputs/decided.json"] = studio.hypothesis_data
+        inputs = {"inputs/statistics.json": statistics, "inputs/decided.json": studio.hypothesis_data}
         outcome = await measure_all(
             studio.executor,
             Job(
@@ -456,25 +430,20 @@ async def _review_figures(context: RunContext, client: ModelClient, draft: Draft
         if review.name in shown and event.seen.get(review.name) == shown[review.name].fingerprint
     }
     new, why = [one for name, one in shown.items() if name not in reviews], ""
+    inputs = FigureReviewInputs(
+        data_plan=build_effective_plan(material.state),
+        title=expand_macros(draft.draft.title, material.evidence),
+        figures=tuple(one.figure for one in new),
+        others=tuple(shown[name].figure for name in reviews),
+        pages=draft.filled,
+        over=draft.over,
+        page_limit=material.template.page_limit,
+    )
+    images, note = [Image(one.picture) for one in new], "the draft is revised without a review of its figures"
+    answer: PaperFigureReviews | None = PaperFigureReviews()
     try:
-        answer = (
-            await client.ask_or_none(
-                FIGURE_REVIEW,
-                FigureReviewInputs(
-                    data_plan=build_effective_plan(material.state),
-                    title=expand_macros(draft.draft.title, material.evidence),
-                    figures=tuple(one.figure for one in new),
-                    others=tuple(shown[name].figure for name in reviews),
-                    pages=draft.filled,
-                    over=draft.over,
-                    page_limit=material.template.page_limit,
-                ),
-                images=[Image(one.picture) for one in new],
-                instead="the draft is revised without a review of its figures",
-            )
-            if new
-            else PaperFigureReviews()
-        )
+        if new:
+            answer = await client.ask_or_none(FIGURE_REVIEW, inputs, images=images, instead=note)
         if answer is None:
             why = "the model gave no usable review"
         else:
@@ -509,12 +478,11 @@ async def crop_figures(material: PaperContext, draft: DraftAssessed) -> dict[str
             continue
         place = found[figure.name]
         scale = place.width / figure.width if figure.width else 1.0
-        small = (
-            ()
-            if scale >= MIN_PRINTED_SCALE
-            else (f"it is printed at {scale:.0%} of its drawn size: 7-point text becomes {7 * scale:.1f} points",)
-        )
         issues = [issue for review in reviews if review.name == f"{figure.name}.png" for issue in review.issues]
+        if scale < MIN_PRINTED_SCALE:
+            issues.append(
+                f"it is printed at {scale:.0%} of its drawn size: 7-point text becomes {7 * scale:.1f} points"
+            )
         shown[figure.name] = FigureCrop(
             PlacedFigure(
                 name=figure.name,
@@ -525,7 +493,7 @@ async def crop_figures(material: PaperContext, draft: DraftAssessed) -> dict[str
                 description=figure.description,
                 caption=expand_macros(parts.draft.captions.get(figure.name, ""), material.evidence),
                 mentions=mentioned.get(figure.name, ()),
-                lint=(*issues, *small),
+                lint=tuple(issues),
                 data=format_statistics(material, figure.datasets),
             ),
             pictures[figure.name],

@@ -3,7 +3,6 @@ margin. The program draws it itself from recorded values; plots by experiment co
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -44,9 +43,7 @@ MAX_DATASETS = 9
 
 def build_figure_data(state: RunState) -> dict[str, Any]:
     """Return the data of the figure; without differences if there is nothing to draw."""
-    plan = state.search.data_plan
-    if plan is None:
-        return {}
+    plan = state.search.plan
     runs = read_deciding_runs(state)
     metric = _find_decided_metric(plan)
     intervals = _find_intervals(state, plan, metric)
@@ -70,7 +67,7 @@ def _wrap_side(metric: str, unit: str) -> str:
 
 def build_figure_script(data: dict[str, Any], plan: DataPlan) -> FigureScript | None:
     """Build the script of the figure; None if there is nothing to draw."""
-    if not (found := data.get("differences")):
+    if not (found := data["differences"]):
         return None
     part = FigurePart(
         name=FIGURE_NAME,
@@ -210,7 +207,3 @@ def _compute_slope(effect: Effect, plan: DataPlan, metric: MetricSpec, dataset: 
 
     value = float(evaluate_estimand(effect.estimand, plan, metric, read, dataset=dataset))
     return value if abs(value) == 1 and "/" not in effect.estimand else 0.0
-
-
-def format_json(data: dict[str, Any]) -> str:
-    return json.dumps(data, indent=1)

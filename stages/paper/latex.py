@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,12 @@ from jinja2.sandbox import SandboxedEnvironment
 from labwright.record.claims.sentences import join_names
 from labwright.record.result_macros import has_number_word
 from labwright.record.schema.data_plan import to_words
-from labwright.record.table import Table
 
 _DECLARED_CHARACTER = re.compile(r"\\DeclareUnicodeCharacter\{([0-9A-F]{4,6})\}")
 _LATIN = frozenset(map(chr, range(0xC0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧĄąſ\u00d7\u00f7")
-_T1 = _LATIN | frozenset("ĄąŊŋ¡¿§¶©®ªº£¥€™†‡•…‰‹›«»‘’‚“”„–—")
+_PRINTABLE = (
+    _LATIN | frozenset(map(chr, range(32, 127))) | frozenset("\n\t") | frozenset("ĄąŊŋ¡¿§¶©®ªº£¥€™†‡•…‰‹›«»‘’‚“”„–—")
+)
 _DROPPED_CHARACTERS = frozenset("\ufeff\u00ad\u2060\u200c\u200d\u200e\u200f")
 FALLBACK_MACRO = r"\unknowncharacter{}"
 MAX_REASON_CHARS = 260
@@ -27,44 +28,20 @@ MAX_REASON_CHARS = 260
 _FOLDERS = re.compile(r"(?<![\w.:/])/(?:[^\s/:,'\"\]]+/)+")
 
 
-class PrintableCharacters:
-    """The non-ASCII characters that a template can print. `replacements` has a line for each character that it
-    cannot print.
-    """
-
-    def __init__(self, known: frozenset[str]) -> None:
-        self._known = known
-        self._missing: dict[str, None] = {}
-
-    @classmethod
-    def from_styles(cls, styles: Iterable[Path]) -> PrintableCharacters:
-        """Collect the characters of T1 and those declared by the style files."""
-        return cls(
-            _T1
-            | {
-                chr(int(code, 16))
-                for path in styles
-                for code in _DECLARED_CHARACTER.findall(path.read_text(encoding="utf-8"))
-            }
-        )
-
-    def replace_unprintable(self, text: str) -> str:
-        """Return the text with every unprintable character replaced by a visible box."""
-        text = unicodedata.normalize("NFC", text)
-        for char in sorted(
-            {char for char in text if not (char in "\n\t" or " " <= char <= "~" or char in self._known)}
-        ):
-            text = text.replace(char, "" if char in _DROPPED_CHARACTERS else FALLBACK_MACRO)
-            self._missing |= {} if char in _DROPPED_CHARACTERS else {char: None}
-        return text
-
-    @property
-    def replacements(self) -> tuple[str, ...]:
-        return tuple(
-            f"the character {char!r} (U+{ord(char):04X}, {unicodedata.name(char, 'no name').lower()}) cannot be "
-            "printed and was replaced by a box: spell it out"
-            for char in self._missing
-        )
+def replace_unprintable(texts: Mapping[str, str], styles: Iterable[Path]) -> tuple[dict[str, str], list[str]]:
+    """Return the texts with a visible box for every character that neither T1 nor these styles can print, and a line
+    for each such character."""
+    declared = (code for path in styles for code in _DECLARED_CHARACTER.findall(path.read_text(encoding="utf-8")))
+    printable = _PRINTABLE | {chr(int(code, 16)) for code in declared}
+    normal = {name: unicodedata.normalize("NFC", text) for name, text in texts.items()}
+    unknown = sorted(set("".join(normal.values())) - printable - _DROPPED_CHARACTERS)
+    boxes = str.maketrans(dict.fromkeys(_DROPPED_CHARACTERS, "") | dict.fromkeys(unknown, FALLBACK_MACRO))
+    lines = [
+        f"the character {char!r} (U+{ord(char):04X}, {unicodedata.name(char, 'no name').lower()}) cannot be printed "
+        "and was replaced by a box: spell it out"
+        for char in unknown
+    ]
+    return {name: text.translate(boxes) for name, text in normal.items()}, lines
 
 
 _ESCAPES = {
@@ -133,37 +110,15 @@ def format_recorded_row(*cells: object) -> str:
     return format_row(map(mark_recorded, cells))
 
 
-class Tex(str):
-    """Text that is TeX already, so that a table does not escape it."""
-
-
-def _format_cell(value: object) -> str:
-    if isinstance(value, Tex):
-        return value
-    missing = value is None or value == ""
-    return mark_recorded("--" if missing else f"{value:.4g}" if isinstance(value, float) else value)
-
-
-def _format_table_parts(table: Table) -> tuple[list[str], list[str], list[str]]:
-    """Return the titles and types of a table's columns, and its rows."""
-    titles = [
-        one.title if isinstance(one.title, Tex) else mark_recorded(one.title.replace("_", " ")) for one in table.columns
-    ]
-    types = [one.tex or ("r" if one.kind == "number" else "l") for one in table.columns]
-    rows: list[str] = []
-    for row in table.rows:
-        if len(row) > 1:
-            rows.append(format_row(map(_format_cell, row)))
-            continue
-        heading = rf"\multicolumn{{{len(titles)}}}{{@{{}}l}}{{\textit{{{_format_cell(row[0])}}}}}"
-        rows += [*[r"\addlinespace[3pt]"] * bool(rows), format_row([heading])]
-    return titles, types, rows
-
-
-def format_tabular(table: Table) -> str:
-    """Format a table that stays on one page, without its title."""
-    titles, types, rows = _format_table_parts(table)
-    body = "\n".join((r"\toprule", format_row(titles), r"\midrule", *rows, r"\bottomrule"))
+def format_tabular(titles: Sequence[str], types: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
+    """Format TeX cells as a table that stays on one page; a row of one cell is the heading of the rows below it."""
+    lines = [r"\toprule", format_row(titles), r"\midrule"]
+    for row in rows:
+        if len(row) == 1:
+            lines += [r"\addlinespace[3pt]"] * (lines[-1] != r"\midrule")
+            row = [rf"\multicolumn{{{len(titles)}}}{{@{{}}l}}{{\textit{{{row[0]}}}}}"]
+        lines.append(format_row(row))
+    body = "\n".join((*lines, r"\bottomrule"))
     return f"\\begin{{tabular}}{{@{{}}{''.join(types)}@{{}}}}\n{body}\n\\end{{tabular}}"
 
 
@@ -205,10 +160,6 @@ def format_longtable(name: str, columns: Mapping[str, str], caption: str, *, cal
     )
 
 
-def _join(names: Iterable[str]) -> str:
-    return join_names([*names])
-
-
 def render_template(name: str, values: Mapping[str, Any]) -> str:
     """Render a template of this package. Filters: `rec`, `words`, `short`, `names` (joins them). An indented line
     continues the previous one."""
@@ -221,7 +172,7 @@ def _get_environment() -> SandboxedEnvironment:
     """Return the environment of this package's templates, which compiles each of them once."""
     environment = build_tex_environment(FileSystemLoader(Path(__file__).parent))
     filters: dict[str, Any] = environment.filters
-    filters.update({"rec": mark_recorded, "words": to_words, "short": shorten, "names": _join})
+    filters.update({"rec": mark_recorded, "words": to_words, "short": shorten, "names": join_names})
     return environment
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -17,19 +17,19 @@ from labwright.record.schema.paper import PaperDraft, PaperFinding, Section
 from labwright.review.evidence import Evidence, collect_used_keys, latex_scanner
 from labwright.review.evidence.latex_scanner import scan
 from labwright.stages.paper.citations import format_bibliography, name_authors
-from labwright.stages.paper.latex import PrintableCharacters, build_tex_environment, escape, mark_recorded, shorten
+from labwright.stages.paper.latex import build_tex_environment, escape, mark_recorded, replace_unprintable, shorten
 from labwright.stages.paper.template import DESCRIPTION_FILE, PaperTemplate, TemplateError
 
 DEFAULT_AUTHORS = "scientist, a program"
 ANONYMOUS_AUTHORS = "Anonymous authors"
 MAX_REASONS = 3
 """Maximum number of reasons against a release, other than unbound text, that page one names."""
+_TYPED_QUOTES = re.compile(r'(?<!\\)"((?:[^"\\\n]|\\.)*)"')
 
 
 @dataclass(frozen=True)
 class FigureFile:
-    """A figure made from recorded arrays. `path` is a .pdf or .png file; the same figure may exist with the other
-    suffix."""
+    """A figure made from recorded arrays, as a PDF."""
 
     name: str
     path: Path
@@ -54,7 +54,7 @@ class PaperParts:
 
     `appendix` and `notice` (a line of page one) are generated TeX; `data` has the files of
     the supplement. `authors` is plain text and gets escaped. `refused` has the reasons against a release,
-    which are stamped on the pages. `note` stands below the first float.
+    which are stamped on the pages.
     """
 
     draft: PaperDraft
@@ -69,21 +69,17 @@ class PaperParts:
     anonymous: bool = False
     """Whether the paper is for a review that hides its authors."""
     refused: tuple[str, ...] = ()
-    note: str = ""
 
 
 @dataclass(frozen=True)
 class LatexSources:
-    """The files of a paper by name, and findings about changes that were needed to build them."""
+    """The files of a paper, by path in its folder."""
 
     files: Mapping[str, str]
-    """Data of the supplement are in its folder."""
-    figures: Mapping[str, Path]
-    """File below `figures/` -> the file that it is copied from."""
+    copies: Mapping[str, Path]
+    """Figures, and pictures of the template -> the files that they are copied from."""
     findings: tuple[PaperFinding, ...]
-    cited: tuple[str, ...]
-    pictures: Mapping[str, Path] = field(default_factory=dict[str, Path])
-    """Pictures of the template, by name."""
+    """Changes that were needed to build the sources."""
 
 
 def build_sources(parts: PaperParts, template: PaperTemplate) -> LatexSources:
@@ -105,43 +101,30 @@ def build_sources(parts: PaperParts, template: PaperTemplate) -> LatexSources:
             },
         ),
     )
-    characters, figures = PrintableCharacters.from_styles(template.styles.values()), _find_pictures(parts)
-    floats = characters.replace_unprintable(_define_floats(parts, figures, template))
-    body = characters.replace_unprintable(_fill_skeleton(parts, template))
-    appendix = characters.replace_unprintable(parts.appendix)
-    cited = tuple(
-        key for key in collect_used_keys([body, floats], latex_scanner.CITE_COMMANDS) if key in parts.evidence.cites
-    )
-    used = dict.fromkeys(use for text in (body, floats, appendix) for use in result_macros.find_macro_uses(text))
+    figures = {one.name: one.path for one in parts.figures if one.path.is_file()}
+    body, floats = _fill_skeleton(parts, template), _define_floats(parts, figures, template)
+    cited = collect_used_keys([body, floats], latex_scanner.CITE_COMMANDS)
+    used = dict.fromkeys(use for text in (body, floats, parts.appendix) for use in result_macros.find_macro_uses(text))
     values = {use: parts.evidence.find_value(use) for use in used}
-    files = {
-        "paper.tex": body,
-        "floats.tex": floats + "\n",
-        "results.tex": characters.replace_unprintable(result_macros.render_results(values, untied=bool(parts.refused))),
-        **{name: path.read_text(encoding="utf-8") for name, path in template.styles.items()},
-        **({"appendix.tex": appendix} if appendix else {}),
-        **parts.data,
-    }
-    if cited:
-        files["references.bib"] = format_bibliography(parts.library, cited)
-    findings = [
+    files, unprintable = replace_unprintable(
+        {
+            "paper.tex": body,
+            "floats.tex": floats + "\n",
+            "results.tex": result_macros.render_results(values, untied=bool(parts.refused)),
+            **({"appendix.tex": parts.appendix} if parts.appendix else {}),
+        },
+        template.styles.values(),
+    )
+    files |= {name: path.read_text(encoding="utf-8") for name, path in template.styles.items()} | dict(parts.data)
+    if known := [key for key in cited if key in parts.evidence.cites]:
+        files["references.bib"] = format_bibliography(parts.library, known)
+    missing = [
         PaperFinding(text=f"the figure {one.name!r} has no file: draw it again", blocks=True)
         for one in parts.figures
         if one.name not in figures
     ]
-    findings += [PaperFinding(text=text) for text in characters.replacements]
-    return LatexSources(
-        files,
-        {f"{name}{path.suffix}": path for name, path in figures.items()},
-        tuple(findings),
-        cited,
-        template.pictures,
-    )
-
-
-def extend_evidence(evidence: Evidence, template: PaperTemplate) -> Evidence:
-    """Return the evidence for a compiled paper. Strings printed by the style are allowed in it, but not in drafts."""
-    return replace(evidence, prints=template.prints)
+    copies = {f"figures/{name}.pdf": path for name, path in figures.items()} | dict(template.pictures)
+    return LatexSources(files, copies, (*missing, *(PaperFinding(text=line) for line in unprintable)))
 
 
 def _fill_skeleton(parts: PaperParts, template: PaperTemplate) -> str:
@@ -194,8 +177,9 @@ def _explain_refusal(reasons: Sequence[str]) -> str:
 
 
 def _render_text(text: str, *, inline: bool = False) -> str:
+    """Return text of a draft as TeX, with typed quotes as pairs; what may not be compiled becomes plain text."""
     if not any(problem.kind in ("command", "syntax") for problem in scan(text, inline=inline).problems):
-        return text
+        return _TYPED_QUOTES.sub(r"``\1''", text)
     return "\n\n".join(escape(paragraph) for paragraph in re.split(r"\n\s*\n", text))
 
 
@@ -208,16 +192,16 @@ def _define_floats(parts: PaperParts, figures: Mapping[str, Path], template: Pap
         what: collect_used_keys([one.body for one in parts.draft.sections], frozenset({f"paper{what}"}))
         for what in ("figure", "table")
     }
-    lines = [
-        f"\\paperdata{{{parts.draft.title}}}{{{mark_recorded(parts.authors)}}}",
-        *_define_figures(parts, figures, template, ("main", "appendix")),
-    ]
-    missing = [("figure", one.name) for one in parts.figures if one.name not in figures]
-    lines += [_render_missing(*one) for one in missing]
+    lines = [f"\\paperdata{{{parts.draft.title}}}{{{mark_recorded(parts.authors)}}}"]
+    # from a figure's width, TeX decides whether it spans one column or both; see `scientist-paper.sty`
     lines += [
-        f"\\definefloat{{table:{one.name}}}{{%\n\\tablefloat{{{one.name}}}{{%\n"
-        f"{one.tabular}}}%\n"
-        f"{{{_add_note(('table', one.name), one.caption, parts)}}}}}"
+        f"\\definefloat{{figure:{name}}}{{%\n\\figurefloat{{{name}}}{{{name}.pdf}}"
+        f"{{{_measure_width(path, template):.2f}in}}%\n{{{parts.draft.captions.get(name, '').strip()}}}}}"
+        for name, path in figures.items()
+    ]
+    lines += [_render_missing("figure", one.name) for one in parts.figures if one.name not in figures]
+    lines += [
+        f"\\definefloat{{table:{one.name}}}{{%\n\\tablefloat{{{one.name}}}{{%\n{one.tabular}}}%\n{{{one.caption}}}}}"
         for one in parts.tables
         if one.placement == "appendix" or one.name in placed["table"]
     ]
@@ -226,51 +210,14 @@ def _define_floats(parts: PaperParts, figures: Mapping[str, Path], template: Pap
     return "\n".join(lines)
 
 
-def _define_figures(
-    parts: PaperParts, figures: Mapping[str, Path], template: PaperTemplate, places: Collection[str]
-) -> list[str]:
-    """Return the definitions of the figures placed in `places`.
-
-    From a figure's width, TeX decides whether it spans one column or both; see `scientist-paper.sty`.
-    """
-    lines: list[str] = []
-    for name in (one.name for one in parts.figures if one.name in figures and one.placement in places):
-        caption = _add_note(("figure", name), parts.draft.captions.get(name, "").strip(), parts)
-        lines.append(
-            f"\\definefloat{{figure:{name}}}{{%\n\\figurefloat{{{name}}}{{{name}{figures[name].suffix}}}"
-            f"{{{_measure_width(figures[name], template):.2f}in}}%\n{{{caption}}}}}"
-        )
-    return lines
-
-
-def _add_note(label: tuple[str, str], caption: str, parts: PaperParts) -> str:
-    """Return the caption, of the first float of the text with the note."""
-    placed = re.search(r"\\paper(figure|table)\{([^}]*)\}", "\n".join(one.body for one in parts.draft.sections))
-    is_first = placed is not None and label == placed.groups()
-    return caption + f" {parts.note}" * (is_first and bool(parts.note))
-
-
 def _render_missing(what: str, name: str) -> str:
     return f"\\definefloat{{{what}:{name}}}{{\\begin{{center}}\\fbox{{missing {what}: {escape(name)}}}\\end{{center}}}}"
 
 
-def _find_pictures(parts: PaperParts) -> dict[str, Path]:
-    """Return the source file of each figure; figures without a file are left out."""
-    found: dict[str, Path] = {}
-    for figure in parts.figures:
-        twins = [path for suffix in (".pdf", ".png") if (path := figure.path.with_suffix(suffix)).is_file()]
-        if twins:  # avoid Type 3 fonts, matplotlib's default, which print and search badly
-            found[figure.name] = next(
-                (path for path in twins if path.suffix != ".pdf" or b"/Type3" not in path.read_bytes()), twins[0]
-            )
-    return found
-
-
 def _measure_width(picture: Path, template: PaperTemplate) -> float:
-    """Return the width in inches: that of the drawing for a PDF, the text width for other files and for wider
-    figures."""
-    drawn = read_drawn_size(picture) if picture.suffix == ".pdf" else None
-    return min(drawn[0] if drawn else template.text_width, template.text_width)
+    """Return the width of a drawing in inches, at most the text width."""
+    drawn = read_drawn_size(picture)
+    return min(drawn[0], template.text_width) if drawn else template.text_width
 
 
 def read_drawn_size(picture: Path) -> tuple[float, float] | None:

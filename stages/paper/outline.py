@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import ceil
 
-from labwright.models.roles.paper_revision import SectionLength
 from labwright.models.roles.paper_writing import (
     DecidedHypothesis,
     EstimateLine,
@@ -25,7 +24,6 @@ from labwright.models.roles.paper_writing import (
     PaperOutline,
     PlannedExplanation,
     PlannedSection,
-    PlannedState,
     RequiredStatement,
     SectionInputs,
     WriteInputs,
@@ -34,7 +32,6 @@ from labwright.record.claims.requested_estimates import find_registered_key, lis
 from labwright.record.result_macros import escape_tex, strip_form
 from labwright.record.schema.data_plan import DataPlan, parse_arm
 from labwright.record.schema.paper import PaperDraft, Section
-from labwright.review.evidence import collect_used_keys
 from labwright.stages.paper.citations import is_related_work
 from labwright.stages.paper.latex_sources import FigureFile, PaperTable, read_drawn_size
 from labwright.stages.paper.template import PaperTemplate
@@ -181,30 +178,10 @@ _FLOAT = re.compile(r"\\paper(?:figure|table)\{[^}]*\}")
 _MACRO = re.compile(r"\\(?:result|setup|ref|cite\w*)\{[^}]*\}")
 
 
-def measure_sections(
-    draft: PaperDraft, pages: float | None, page_words: float, float_words: Mapping[str, int]
-) -> tuple[SectionLength, ...]:
-    """Measure the length of the abstract and the sections, in order, scaled to the counted pages of main text if these
-    are known."""
-    texts = {"abstract": draft.abstract, **{section.title: section.body for section in draft.sections}}
-    found = [
-        (
-            title,
-            len(_MACRO.sub("x", _FLOAT.sub("", text)).split()),
-            [
-                f"{kind}:{name}"
-                for kind, command in (("fig", "paperfigure"), ("tab", "papertable"))
-                for name in collect_used_keys([text], frozenset({command}))
-            ],
-        )
-        for title, text in texts.items()
-    ]
-    estimates = [(words + sum(float_words.get(one, 0) for one in floats)) / page_words for _, words, floats in found]
-    scale = pages / sum(estimates) if pages and sum(estimates) else 1.0
-    return tuple(
-        SectionLength(title=title, words=words, floats=len(floats), pages=round(scale * estimate, 2))
-        for (title, words, floats), estimate in zip(found, estimates, strict=True)
-    )
+def count_words(draft: PaperDraft) -> dict[str, int]:
+    """Return the words of the abstract and of each section, a macro as one word."""
+    texts = {"abstract": draft.abstract, **{one.title: one.body for one in draft.sections}}
+    return {title: len(_MACRO.sub("x", _FLOAT.sub("", text)).split()) for title, text in texts.items()}
 
 
 RESERVED_TITLES = ("abstract", "title")
@@ -212,7 +189,6 @@ RESERVED_TITLES = ("abstract", "title")
 ORDINALS = ("first", "second", "third")
 SHARE_BOUNDS = (0.8, 1.2)
 """Bounds of the sum of all shares."""
-_OPPOSITE: Mapping[PlannedState, PlannedState] = {"positive": "negative", "negative": "positive"}
 
 
 def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOutline, tuple[str, ...]]:
@@ -224,12 +200,11 @@ def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOut
     in_text = [one.name for one in inputs.figures if one.placement == "main"]
     known = {  # names that each field of a section may contain
         "keys": frozenset((*inputs.result_keys, *(line.key for line in inputs.setups))),
-        "figures": frozenset(one.name for one in inputs.figures),
+        "figures": frozenset(in_text),
         "tables": frozenset(inputs.tables),
         "references": frozenset(one.key for one in inputs.references),
         "tells": frozenset(one.id for one in inputs.statements),
     }
-    outline = _strip_macros(outline)
     times = Counter(section.title.strip().lower() for section in outline.sections)
     faults = [
         f"section title {title!r} is empty, reserved or used {count} times: give each section its own title"
@@ -253,7 +228,7 @@ def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOut
             asked: tuple[str, ...] = getattr(section, field)
             faults += _find_unknown(f"section {section.title!r}", field, asked, names)
             if field in ("figures", "tables"):
-                names = (names & frozenset((*in_text, *inputs.tables))) - placed[field].keys()
+                names -= placed[field].keys()
             kept[field] = tuple(name for name in dict.fromkeys(asked) if name in names)
             placed[field].update(asked)
         sections.append(section.model_copy(update=kept))
@@ -267,11 +242,6 @@ def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOut
             for name in once
             if placed[field][name] != 1
         ]
-    faults += [
-        f"figures: {one.name!r} is in the appendix: place it in no section"
-        for one in inputs.figures
-        if one.placement == "appendix" and placed["figures"][one.name]
-    ]
     for statement in inputs.statements:
         if not placed["tells"][statement.id]:
             faults.append(f"{statement.id!r} is reported in no section: {statement.text}")
@@ -294,35 +264,17 @@ def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOut
     return _complete_outline(repaired, inputs), tuple(faults)
 
 
-def _strip_macros(outline: PaperOutline) -> PaperOutline:
-    """Return the outline with keys as in the lists: without `setup/` or a macro around them."""
-
-    def strip(keys: Iterable[str]) -> tuple[str, ...]:
-        return tuple(re.sub(r"^\\?(?:setup|result)[/{]|\}$", "", key) for key in keys)
-
-    abstract = outline.abstract.model_copy(update={"keys": strip(outline.abstract.keys)})
-    sections = (one.model_copy(update={"keys": strip(one.keys)}) for one in outline.sections)
-    return outline.model_copy(update={"abstract": abstract, "sections": tuple(sections)})
-
-
 def use_registered_keys(outline: PaperOutline, plan: DataPlan, measured: Collection[str]) -> PaperOutline:
     """Return the outline with the keys of registered effects, alternatives and rivals in place of its own requests for
-    them, and of the differences of the same arms. Where one of these has the opposite sign, so has the sign on which a
-    claim rests. `measured` has the registered keys that have a value; others replace nothing."""
+    them, and of the differences of the same arms. `measured` has the registered keys that have a value; others replace
+    nothing."""
     asked = {f"estimate/{one.name}": find_registered_key(one, plan) for one in outline.estimates}
-    known = {name: one for name, one in asked.items() if one[0] in measured} | list_registered_keys(plan, measured)
-
-    def turn(rests_on: Mapping[str, PlannedState]) -> dict[str, PlannedState]:
-        turned = {key for key in rests_on if known.get(strip_form(key), ("", 1))[1] < 0}
-        return {key: _OPPOSITE.get(state, state) if key in turned else state for key, state in rests_on.items()}
-
-    abstract = outline.abstract.model_copy(update={"rests_on": turn(outline.abstract.rests_on)})
-    sections = tuple(one.model_copy(update={"rests_on": turn(one.rests_on)}) for one in outline.sections)
-    outline = outline.model_copy(update={"abstract": abstract, "sections": sections})
+    known = {name: key for name, (key, _) in asked.items() if key in measured}
+    known |= {name: key for name, (key, _) in list_registered_keys(plan, measured).items()}
 
     def replace(found: re.Match[str]) -> str:
         stem = strip_form(found[1])
-        return f'"{known.get(stem, (stem, 1))[0]}{found[1].removeprefix(stem)}"'
+        return f'"{known.get(stem, stem)}{found[1].removeprefix(stem)}"'
 
     kept = tuple(one for one in outline.estimates if f"estimate/{one.name}" not in known)
     text = outline.model_copy(update={"estimates": kept}).model_dump_json()
@@ -337,16 +289,14 @@ def _repair_explanations(
     titles = {section.title for section in outline.sections}
     kept, faults = list[PlannedExplanation](), list[str]()
     for one in outline.explanations:
-        if one.effect not in estimates or one.section not in titles:
+        if one.effect in estimates and one.section in titles:
+            faults += _find_unknown("explanations", "separated_by", [one.separated_by], {*estimates, ""})
+            kept.append(one if one.separated_by in estimates else one.model_copy(update={"separated_by": ""}))
+        else:
             unknown = one.effect if one.effect not in estimates else one.section
             faults.append(
                 f"explanations: {unknown!r} is no estimate or no section: use a key without form, and a title"
             )
-        elif one.separated_by and one.separated_by not in estimates:
-            faults += _find_unknown("explanations", "separated_by", (one.separated_by,), estimates)
-            kept.append(one.model_copy(update={"separated_by": ""}))
-        else:
-            kept.append(one)
     return tuple(kept), faults
 
 
@@ -364,38 +314,6 @@ def find_unexplained_effects(outline: PaperOutline, inputs: WriteInputs) -> tupl
         and any(line.direction in ("positive", "negative") for line in one.effects)
         and not explained & {line.key for line in one.effects}
     )
-
-
-def correct_claims(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
-    """Return the outline with a correction after each claim that takes an estimate for what the record does not have.
-
-    Claims are planned before the requested estimates are computed.
-    """
-    lines = (line for one in inputs.decided for line in one.lines)
-    known = {one.key: one for one in (*lines, *inputs.comparisons, *inputs.estimates)}
-
-    def correct(claim: str, rests_on: Mapping[str, PlannedState]) -> str:
-        wrong = [
-            f"{known[key].text} ({key}) is {' and '.join(states)}, not {planned}"
-            for key, planned in ((strip_form(key), planned) for key, planned in rests_on.items())
-            if key in known and planned not in (states := _list_states(known[key]))
-        ]
-        return f"{claim} [The record does not have this: {'; '.join(wrong)}. Write what it has.]" if wrong else claim
-
-    abstract = outline.abstract
-    return outline.model_copy(
-        update={
-            "abstract": abstract.model_copy(update={"claim": correct(abstract.claim, abstract.rests_on)}),
-            "sections": tuple(
-                one.model_copy(update={"claim": correct(one.claim, one.rests_on)}) for one in outline.sections
-            ),
-        }
-    )
-
-
-def _list_states(line: EstimateLine) -> list[str]:
-    """Return what the record says of an estimate: the sign of its interval, and the verdict on the claim about it."""
-    return list(dict.fromkeys(filter(None, (line.sign or "open", line.verdict))))
 
 
 def _complete_outline(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
@@ -556,11 +474,6 @@ def list_reportable_outcomes(
 def is_disclosure(statement: RequiredStatement) -> bool:
     """Return whether a statement discloses something about the run rather than an outcome."""
     return not (statement.keys or statement.abstract or statement.point)
-
-
-def list_program_sentences(statements: Iterable[RequiredStatement]) -> tuple[str, ...]:
-    """Return the sentences that the program may add to a paper."""
-    return tuple(text for one in statements for text in one.sentences)
 
 
 def _build_outcome(one: DecidedHypothesis, subjects: Mapping[str, Sequence[str]]) -> RequiredStatement:

@@ -17,7 +17,6 @@ from labwright.models.roles.paper_writing import (
     ClaimLine,
     DecidedHypothesis,
     EstimateLine,
-    EstimateSign,
     ExploratoryComparison,
     RequiredStatement,
     WriteInputs,
@@ -32,6 +31,7 @@ from labwright.record.claims.requested_estimates import (
     compute_requested_estimates,
     list_measured_keys,
     list_registered_sides,
+    list_separating_keys,
 )
 from labwright.record.claims.sentences import describe_support, describe_units, join_names, list_effect_datasets
 from labwright.record.claims.setting_controls import find_registered_estimates
@@ -51,6 +51,7 @@ from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesi
 from labwright.record.schema.paper import EstimateRequest, FinalFigure, PaperDraft
 from labwright.record.source_tree import select_code
 from labwright.record.tuning_results import build_effective_plan
+from labwright.review.claims.comparisons import ClaimRecord
 from labwright.review.evidence import (
     ALLOWED_LITERALS,
     Evidence,
@@ -60,7 +61,7 @@ from labwright.review.evidence import (
     find_printed_claims,
 )
 from labwright.stages.document_summaries import format_statements
-from labwright.stages.paper.appendix import list_disclosures, render_appendix, render_grade_note, render_notice
+from labwright.stages.paper.appendix import list_disclosures, render_appendix, render_notice
 from labwright.stages.paper.citations import is_novelty_unchecked, read_run_library, to_reference
 from labwright.stages.paper.disclosure import build_supplement_tables, format_files
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
@@ -69,7 +70,6 @@ from labwright.stages.paper.latex_sources import FigureFile, PaperParts, PaperTa
 from labwright.stages.paper.outline import (
     count_text_words,
     find_crowding_figures,
-    list_program_sentences,
     list_reportable_outcomes,
     measure_floats,
 )
@@ -123,9 +123,8 @@ class PaperContext:
     @cached_property
     def plan(self) -> DataPlan:
         """The plan, with the arms that ablations and addenda added."""
-        assert self.state.search.data_plan is not None
-        swapped = find_swapped_arms(self.state.search.data_plan)  # which a plan does not have
-        plan = add_measured_arms(self.state, self.state.search.data_plan)
+        swapped = find_swapped_arms(self.state.search.plan)  # which a plan does not have
+        plan = add_measured_arms(self.state, self.state.search.plan)
         return plan.model_copy(update={"arms": tuple(one for one in plan.arms if one.name not in swapped)})
 
     @cached_property
@@ -155,20 +154,22 @@ class PaperContext:
     def figures(self) -> tuple[FinalFigure, ...]:
         """The paper's figures in order; those for which the text leaves no room are meant for the appendix."""
         every = self.state.paper.figures.placed if self.state.paper.figures is not None else ()
-        in_text = [one.name for one in every if one.placement == "main"]
-        floats = {f"fig:{name}" for name in in_text} | {f"tab:{one.name}" for one in self.placed_tables}
-        crowding = find_crowding_figures(
-            count_text_words(self.template),
-            {label: words for label, words in self.float_words.items() if label in floats},
-            [name for name in in_text if name not in PROGRAM_FIGURES],
-        )
+        spare = [one.name for one in every if one.placement == "main" and one.name not in PROGRAM_FIGURES]
+        floats = self.select_main_floats(every)
+        crowding = find_crowding_figures(count_text_words(self.template), floats, spare)
         return tuple(one.model_copy(update={"placement": "appendix"}) if one.name in crowding else one for one in every)
+
+    def select_main_floats(self, figures: Sequence[FinalFigure]) -> dict[str, int]:
+        """Return the words whose room the tables of the main text take, and those of these figures that are meant for
+        it."""
+        labels = {f"fig:{one.name}" for one in figures if one.placement == "main"}
+        labels |= {f"tab:{one.name}" for one in self.placed_tables}
+        return {label: words for label, words in self.float_words.items() if label in labels}
 
     @property
     def figure_folder(self) -> Path:
-        return self.folder.get_figures_path(
-            self.state.paper.figures.version if self.state.paper.figures is not None else 1
-        )
+        drawn = self.state.paper.figures
+        return self.folder.get_figures_path(drawn.version if drawn is not None else 1)
 
     @cached_property
     def float_words(self) -> dict[str, int]:
@@ -232,7 +233,6 @@ class PaperContext:
                 note=f"{one.request.purpose} (over {len(one.found.values)} seeds)"
                 + self._judge_size(find_effect_metric(one.found.effect, one.plan).name, one.found.low, one.found.high)
                 * (classify_scale(one.found.effect.estimand) == "difference"),
-                sign=_find_sign(one.found.low, one.found.high),
             )
             for one in self.estimates
         )
@@ -252,7 +252,16 @@ class PaperContext:
 
     @cached_property
     def primary_claims(self) -> PrimaryClaims:
-        return select_primary_claims(self.plan, self.claims.differences)
+        """The cells that hypotheses read, the primary comparisons of method and baseline that no hypothesis covers, and
+        those at a common setting."""
+        plan, swapped = self.plan, find_swapped_arms(self.plan)
+        read = [list_conditions_read((*one.effects, *one.alternatives), plan) for one in plan.hypotheses]
+        methods = {arm.name for arm in plan.arms if arm.role == "method"}
+        primary = [one for one in self.claims.differences if one.name == plan.primary_metric.name]
+        sides = {one.key: {(one.dataset, one.name, side) for side in (one.condition, one.other)} for one in primary}
+        left = {one.key for one in primary if one.arm in methods and not any(sides[one.key] <= each for each in read)}
+        controls = {one.key for one in primary if one.arm in swapped}
+        return PrimaryClaims(frozenset(left | controls), frozenset().union(*read, *(sides[key] for key in left)))
 
     @cached_property
     def comparisons(self) -> tuple[ExploratoryComparison, ...]:
@@ -275,7 +284,6 @@ class PaperContext:
                 + self._judge_size(one.name, one.low, one.high),
                 listed=one.key in self.primary_claims.differences,
                 at_common_setting=one.arm in swapped,
-                sign=_find_sign(one.low, one.high),
             )
             for one in _select_claims(self.plan, self.claims.differences)
         )
@@ -305,7 +313,6 @@ class PaperContext:
                 subject=_describe_effect(self.plan, part.effect),
                 forms=self.collect_forms(key),
                 note=note + f" (over {describe_units(one, part)})" * (part.mean is not None),
-                sign=_find_sign(part.low, part.high),
                 direction=part.direction,
                 verdict=part.verdict,
             )
@@ -358,6 +365,19 @@ class PaperContext:
         return list_study_facts(self.state, self.claims.means, self.winner_code)
 
     @cached_property
+    def claim_record(self) -> ClaimRecord:
+        """The part of the record with which claims of the text are compared."""
+        return ClaimRecord(
+            plan=self.estimates[0].plan if self.estimates else self.plan,
+            decisions=self.decisions,
+            means=self.claims.means,
+            differences=self.claims.differences,
+            estimates={one.request.name: one.found for one in self.estimates},
+            separating=frozenset(list_separating_keys(self.state)),
+            points={one.id: one.point for one in self.statements if one.point},
+        )
+
+    @cached_property
     def evidence(self) -> Evidence:
         """All evidence that a draft may refer to. Names from the plan and the data may contain numbers."""
         plan, facts = self.plan, self.state.search.datasets
@@ -381,7 +401,7 @@ class PaperContext:
             ),
             facts=facts,
             claims_by_table={table.name: find_printed_claims(table.tabular) for table in self.tables},
-            statements=list_program_sentences(self.statements),
+            statements=tuple(text for one in self.statements for text in one.sentences),
             bold=find_bold_claims(plan, self.decisions, self.claims.means),
             earlier=self.state.list_earlier_studies(),
         )
@@ -411,15 +431,7 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
         literals=ALLOWED_LITERALS,
         page_limit=material.template.page_limit,
         text_words=count_text_words(material.template),
-        float_words={
-            label: words
-            for label, words in material.float_words.items()
-            if label
-            in {
-                *(f"fig:{one.name}" for one in material.figures if one.placement == "main"),
-                *(f"tab:{one.name}" for one in material.placed_tables),
-            }
-        },
+        float_words=material.select_main_floats(material.figures),
         context=format_statements(state.paper.context),
         run_facts=material.facts.run,
         winner_code=material.winner_code,
@@ -442,6 +454,7 @@ def build_paper_parts(
     otherwise it is left out. A table of the appendix that the text places moves there.
     """
     state, claims = material.state, material.claims.all_claims
+    approval = state.find_approval("paper")
     placed = collect_used_keys([one.body for one in draft.sections], frozenset({"paperfigure"}))
     in_text = collect_used_keys([one.body for one in draft.sections], frozenset({"papertable"}))
     tables = tuple(replace(one, placement="main") if one.name in in_text else one for one in material.tables)
@@ -453,12 +466,9 @@ def build_paper_parts(
         and (one.name in PROGRAM_FIGURES or draft.placements.get(one.name, one.placement) == "appendix")
     ]
     in_appendix = [name for name in unplaced if f"fig:{name}" in referred]
+    folder = material.figure_folder
     figures = tuple(
-        FigureFile(
-            name=one.name,
-            path=material.figure_folder / f"{one.name}.pdf",
-            placement="appendix" if one.name in unplaced else "main",
-        )
+        FigureFile(one.name, folder / f"{one.name}.pdf", "appendix" if one.name in unplaced else "main")
         for one in material.figures
         if one.name not in unplaced or one.name in in_appendix
     )
@@ -476,11 +486,10 @@ def build_paper_parts(
         library=material.library,
         notice=render_notice(
             novelty_unchecked=is_novelty_unchecked(state, draft),
-            edited=(approval := state.find_approval("paper")) is not None and approval.draft is not None,
+            edited=approval is not None and approval.draft is not None,
         ),
         figures=figures,
         anonymous=material.settings.anonymous,
-        note=render_grade_note(claims),
         appendix=render_appendix(
             state,
             claims,
@@ -518,24 +527,6 @@ class PrimaryClaims(NamedTuple):
     """(dataset, metric, condition)"""
 
 
-def select_primary_claims(plan: DataPlan, differences: Sequence[ClaimDifference]) -> PrimaryClaims:
-    """Select the cells that hypotheses read, the primary comparisons of method and baseline that no hypothesis
-    covers, and those at a common setting."""
-    read = [list_conditions_read((*one.effects, *one.alternatives), plan) for one in plan.hypotheses]
-    roles = {arm.name: arm.role for arm in plan.arms}
-    left = [
-        one
-        for one in differences
-        if one.name == plan.primary_metric.name
-        and roles.get(one.arm) == "method"
-        and not any({(one.dataset, one.name, side) for side in (one.condition, one.other)} <= cells for cells in read)
-    ]
-    compared = {(one.dataset, one.name, side) for one in left for side in (one.condition, one.other)}
-    swapped = find_swapped_arms(plan)
-    controls = [one for one in differences if one.name == plan.primary_metric.name and one.arm in swapped]
-    return PrimaryClaims(frozenset(one.key for one in (*left, *controls)), frozenset(compared.union(*read)))
-
-
 def _build_claim_lines(material: PaperContext) -> tuple[ClaimLine, ...]:
     plan, found = material.plan, list[ClaimLine]()
     means = material.primary_claims.means
@@ -570,12 +561,6 @@ def _describe_claim(plan: DataPlan, claim: Claim) -> str:
 
 def _name_condition(plan: DataPlan, condition: str) -> str:
     return REFERENCE_ARM_TITLES.get(condition) or plan.name_condition(condition)
-
-
-def _find_sign(low: float | None, high: float | None) -> EstimateSign | None:
-    if low is None or high is None:
-        return None
-    return "positive" if low > 0 else "negative" if high < 0 else "open"
 
 
 def _describe_effect(plan: DataPlan, effect: Effect) -> str:

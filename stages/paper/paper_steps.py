@@ -3,7 +3,7 @@
     draw_figures   draw figures from recorded arrays and statistics only       figures.py
     write          outline -> sections, with the abstract -> version 0         this module, outline.py
     cite           find and verify works that the text still needs             citations.py
-    reflect        review the PDF's figures, edit the text, in rounds          figure_review.py, reflection.py
+    reflect        review the PDF's figures, edit the text, in rounds          figures.py, reflection.py
     claims         read every sentence, compare its claims with the record     claim_check.py
     release        complete the best version, copy-edit it, cut it to its      this module, copy_edit.py,
                    page limit, cut overclaims: release it or leave it a DRAFT  disclosure.py
@@ -20,6 +20,7 @@ import json
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 from labwright.models.client import ModelClient
@@ -71,7 +72,6 @@ from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.outline import (
     build_report,
     build_section_inputs,
-    correct_claims,
     find_unexplained_effects,
     group_sections,
     match_sections,
@@ -80,13 +80,12 @@ from labwright.stages.paper.outline import (
 )
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
 from labwright.stages.paper.reflection import drop_figure, reflect
-from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
+from labwright.stages.paper.required_statements import complete_draft
 from labwright.stages.paper.typesetting import (
     assess_draft,
     assess_edit,
     assess_new_draft,
     build_paper_context,
-    check_abstract,
     list_obstacles,
     select_best,
 )
@@ -113,9 +112,9 @@ class NoDraftError(Exception):
 
 
 async def write_draft(context: RunContext) -> None:
-    """Record the writer's draft, assessed: an outline, then the sections in order, the abstract with the last. An
-    abstract that is too long is requested once more. What the budget has no room for, the program writes. A version for
-    reviewers starts from the text that they read, and is revised in the step `reflect`.
+    """Record the writer's draft, assessed: an outline, then the sections in order, the abstract with the last. What the
+    budget has no room for, the program writes. A version for reviewers starts from the text that they read, and is
+    revised in the step `reflect`.
 
     Raises `NoDraftError`, `UnmeasuredEffectError`.
     """
@@ -136,7 +135,7 @@ async def write_draft(context: RunContext) -> None:
         if not context.state.paper.drafts:
             # whether the text reports an outcome that a placed table has is asked of its readers later
             later = [one.id for one in inputs.statements if one.id.startswith("hypothesis-")]
-            draft = add_missing_statements(draft, inputs.statements, reported=later)
+            draft = complete_draft(draft, inputs.statements, reported=later)[1]
             context.recorder.append(await assess_new_draft(context, draft, number=0))
 
     await run_once(context, context.state.paper.format_task("write"), work)
@@ -160,10 +159,6 @@ async def _ask_for_draft(
         written += match_sections(asked, answer.sections)
         captions |= {name: text for name, text in answer.captions.items() if name not in PROGRAM_FIGURES}
         abstract = answer.abstract or abstract
-    if complaints := check_abstract(abstract, material.evidence):
-        given = build_section_inputs(inputs, outline, (), tuple(written)).model_copy(update={"complaints": complaints})
-        answer = await client.ask_or_none(WRITE, given, instead="the reflector gets the abstract unchanged")
-        abstract = answer.abstract if answer is not None and answer.abstract else abstract
     draft = PaperDraft(
         title=outline.title,
         abstract=abstract,
@@ -199,8 +194,7 @@ async def _write_outline(
     if outline is None:
         raise NoDraftError(OUTLINE, client)
     asked = tuple(one for one in material.requests if not isinstance(one, AddendumEstimate))
-    repaired = repair_outline(outline.model_copy(update={"estimates": asked}), inputs)[0]
-    return correct_claims(repaired, inputs), material
+    return repair_outline(outline.model_copy(update={"estimates": asked}), inputs)[0], material
 
 
 async def release_paper(context: RunContext) -> None:
@@ -218,11 +212,10 @@ async def release_paper(context: RunContext) -> None:
             found = await assess_draft(context, material, best.draft, "final", refused=reasons, whole=True)
         final = folder.paper_folder / "rounds" / "final"
         (folder.paper_folder / "paper.pdf").unlink(missing_ok=True)
-        for path in sorted(final.rglob("*"), key=lambda path: path.suffix == ".pdf"):  # the PDF last
-            if path.is_file():
-                target = folder.paper_folder / path.relative_to(final)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, target)
+        later = shutil.ignore_patterns("paper.pdf")  # the PDF is there when all else is
+        shutil.copytree(final, folder.paper_folder, ignore=later, copy_function=shutil.copyfile, dirs_exist_ok=True)
+        if found.pdf is not None:
+            shutil.copyfile(found.pdf, folder.paper_folder / "paper.pdf")
         shutil.rmtree(final)
         disclosed = folder.root / find_disclosure_file(folder)
         write_file(
@@ -300,12 +293,12 @@ async def _complete_draft(context: RunContext) -> None:
 def _add_statements(material: PaperContext, draft: PaperDraft) -> tuple[tuple[str, ...], PaperDraft]:
     """Return the required statements that a draft that was read omits, one line each, and the draft with them."""
     readings = material.state.paper.sentence_readings
-    given = material.statements, list_unstated(material, draft, readings), list_reported(material, draft, readings)
-    return missing_statements(draft, *given), add_missing_statements(draft, *given)
+    unstated, reported = list_unstated(material, draft, readings), list_reported(material, draft, readings)
+    return complete_draft(draft, material.statements, unstated, reported)
 
 
 async def _cut_overclaims(context: RunContext) -> tuple[str, ...]:
-    """Record versions without the sentences that the record does not bear out; return what still prevents the release,
+    """Record versions without the sentences that the record does not support; return what still prevents the release,
     one line each. Each cut changes what the sentences after it refer to, so they are read again."""
     made = 0
     while True:
@@ -391,12 +384,8 @@ async def read_released_paper(state: RunState, folder: RunFolder) -> Paper:
 def write_judgement(folder: RunFolder, judgement: Judgement | JudgePanel) -> Path:
     """Write a judgement to `review/judge.json` or the next free `judge-N.json`, and return the path."""
     text = judgement.model_dump_json(indent=1) + "\n"
-    number = 1
-    while True:
-        path = folder.review / ("judge.json" if number == 1 else f"judge-{number}.json")
-        if not path.exists():
-            write_file(path, text)
-            return path
-        if path.read_text() == text:  # the same judgement, written before a kill
-            return path
-        number += 1
+    paths = (folder.review / ("judge.json" if k == 1 else f"judge-{k}.json") for k in count(1))
+    path = next(one for one in paths if not one.exists() or one.read_text() == text)  # the same one before a kill
+    if not path.exists():
+        write_file(path, text)
+    return path

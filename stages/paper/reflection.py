@@ -19,7 +19,7 @@ from labwright.models.roles import REFLECT
 from labwright.models.roles.paper_revision import ReflectInputs, Reflection, ReflectionRound, SectionEdit, TextEdit
 from labwright.record.events.paper_events import DraftAssessed
 from labwright.record.result_macros import strip_form
-from labwright.record.schema.paper import FigureAspectReview, FinalFigure, PaperDraft, Section
+from labwright.record.schema.paper import FigureAspectReview, FinalFigure, PaperDraft
 from labwright.review.evidence import collect_used_keys
 from labwright.review.evidence.latex_scanner import CITE_COMMANDS
 from labwright.stages.paper.citations import (
@@ -31,9 +31,9 @@ from labwright.stages.paper.citations import (
 from labwright.stages.paper.claim_check import read_claims
 from labwright.stages.paper.figures import review_paper_figures
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
-from labwright.stages.paper.outline import count_page_words, measure_sections
+from labwright.stages.paper.outline import count_page_words, count_words
 from labwright.stages.paper.paper_context import build_write_inputs
-from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
+from labwright.stages.paper.required_statements import complete_draft
 from labwright.stages.paper.response import describe_requests
 from labwright.stages.paper.result_tables import ADDENDUM_TABLE
 from labwright.stages.paper.typesetting import (
@@ -83,17 +83,9 @@ async def revise(
             return
         if not any(one.round == number for one in context.state.paper.drafts):
             found, version = await _assess_edits(context, before, answer, number)
-            context.recorder.append(
-                version.model_copy(
-                    update={
-                        "round": number,
-                        "edits": tuple(found.applied),
-                        "refused": tuple(found.refused),
-                        "anew": False,
-                        "done": before[-1].done,
-                    }
-                )
-            )
+            lines = {"edits": tuple(found.applied), "refused": tuple(found.refused)}
+            update = {"round": number, "anew": False, "done": before[-1].done, **lines}
+            context.recorder.append(version.model_copy(update=update))
         if _is_over(_list_earlier(context.state.paper.drafts, number + 1), done=answer.done):
             return
 
@@ -146,14 +138,11 @@ def _complete_edits(context: RunContext, found: DraftEdits) -> DraftEdits:
     if is_novelty_unchecked(context.state, draft) and (reduced := reduce_related_work(draft)) != draft:
         found.record("related work reduced to two sentences, by the program", "")
         found = DraftEdits(reduced, found.applied, found.refused)
-    statements = build_write_inputs(material).statements
+    statements = material.statements
     # whether the text reports what a placed table has is asked of its readers
     later = [one.id for one in statements if one.id.startswith("hypothesis-")]
-    made = [
-        *found.applied,
-        *(f"{line}, added by the program" for line in missing_statements(found.draft, statements, (), later)),
-    ]
-    return DraftEdits(add_missing_statements(found.draft, statements, (), later), made, found.refused)
+    missing, draft = complete_draft(found.draft, statements, reported=later)
+    return DraftEdits(draft, [*found.applied, *(f"{line}, added by the program" for line in missing)], found.refused)
 
 
 def _list_earlier(drafts: Sequence[DraftAssessed], number: int) -> tuple[DraftAssessed, ...]:
@@ -199,7 +188,7 @@ def build_reflect_inputs(
             *[UNCITED_COMPLAINT] * (replaced and bool(inputs.references)),
         ),
         compile_findings=tuple(one.text for one in base.findings if one.by_edit),
-        lengths=measure_sections(draft, base.filled, page_words, inputs.float_words),
+        lengths=count_words(draft),
         figure_reviews=context.state.paper.figures.reviews if context.state.paper.figures else (),
         paper_figures=tuple(
             # the writer cannot change what the program draws and says below it
@@ -252,20 +241,12 @@ def _describe_outcome(before: Sequence[DraftAssessed], one: DraftAssessed) -> st
         return "nothing changed" if twin is base else f"same text as round {twin.round}: not kept"
     if rank_version(one) <= rank_version(base):
         return "kept"
-    counts = (
-        ("violations", len(base.violations), len(one.violations)),
-        ("findings", len(base.findings), len(one.findings)),
-        ("complaints", len(base.complaints), len(one.complaints)),
-        ("pages too many", base.over, one.over),
-        ("missing statements", len(base.left_out), len(one.left_out)),
-    )
-    worse = ", ".join(f"{name} {first:g} -> {second:g}" for name, first, second in counts if second > first)
     known, faults = (
         (*each.violations, *each.left_out, *(finding.text for finding in each.findings), *each.complaints)
         for each in (base, one)
     )
     more = [line for line in faults if line not in known]
-    return f"reverted because it made the draft worse: {worse or 'what blocks a release'}; {'; '.join(more[:5])}"
+    return f"reverted because it made the draft worse: {'; '.join(more[:5]) or 'more of its faults block a release'}"
 
 
 @dataclass
@@ -288,35 +269,29 @@ def apply_edits(
     """Return the draft with the possible edits applied. `figures` are the paper's figures, `rewritable` the sections
     that may be rewritten."""
     found, placements = DraftEdits(draft), dict(draft.placements)
-    texts: dict[str, str] = list_passages(draft)
+    texts: dict[str, str] = draft.parts
     for rewrite in answer.rewrites:
         if found.record(f"{rewrite.title}, as a whole", _check_rewrite(rewrite, texts, rewritable)):
-            texts[rewrite.title] = rewrite.body
+            texts[find_part(rewrite.title, texts)] = rewrite.body
     for edit in answer.edits:
-        edit = edit.model_copy(
-            update={"section": re.sub(r"^section '(.*)'$", r"\1", edit.section)}
-        )  # as in a violation
-        passage = r"\s+".join(map(re.escape, edit.old.split()))
-        text = texts.get(edit.section, "")
-        places: list[tuple[int, int]] = (
-            [match.span(1) for match in re.finditer(f"(?=({passage}))", text)] if passage else []
-        )
-        refused = _check_edit(edit, texts, len(places))
+        where, passage = find_part(edit.section, texts), r"\s+".join(map(re.escape, edit.old.split()))
+        text = texts.get(where, "")
+        places = [match.span(1) for match in re.finditer(f"(?=({passage}))", text)]
+        refused = _check_edit(edit, where, texts, len(places))
         what = f"{edit.section}: {_shorten_passage(edit.old)}"
         if found.record(what if refused else f"{what} -> {_shorten_passage(edit.new) or 'taken out'}", refused):
             start, end = places[0]
-            texts[edit.section] = text[:start] + edit.new + text[end:]
+            texts[where] = text[:start] + edit.new + text[end:]
     for name, caption in answer.captions.items():
-        where = format_caption_place(name)
+        where = f"caption of {name}"
         same = not caption.strip() or texts.get(where) == caption
         refused = NO_FIGURE_REASON if name not in figures else "it is empty or unchanged" if same else ""
         refused = PROGRAM_CAPTION_REASON if name in PROGRAM_FIGURES else refused
         if found.record(where, refused):
             texts[where] = caption
     for name, place in answer.placements.items():
-        refused = (
-            NO_FIGURE_REASON if name not in figures else "it is already there" if placements.get(name) == place else ""
-        )
+        there = "it is already there" if placements.get(name) == place else ""
+        refused = there if name in figures else NO_FIGURE_REASON
         moved = f"{name} moved to {'the text' if place == 'main' else 'the appendix'}"
         if found.record(f"{name} to {place}" if refused else moved, refused):
             placements[name] = place
@@ -327,46 +302,16 @@ def apply_edits(
         for name in collect_used_keys([section.body], frozenset({"papertable"})):
             if name not in (*remaining, ADDENDUM_TABLE):
                 found.record(f"{section.title}: the table {name} taken out", "it has what decides, so it stays")
-                texts[section.title] += f"\n\n\\papertable{{{name}}}"
+                texts[f"section {section.title!r}"] += f"\n\n\\papertable{{{name}}}"
     for title, text in texts.items():  # remove the gaps left by passages
         texts[title] = re.sub(r"\n[ \t]*(?:\n[ \t]*)+", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).strip()
-    found.draft = draft.model_copy(
-        update={
-            "title": texts["title"],
-            "abstract": texts["abstract"],
-            "sections": tuple(
-                Section(title=texts[format_heading_place(one.title)], body=texts[one.title]) for one in draft.sections
-            ),
-            "captions": {
-                name: texts[where]
-                for name in (*draft.captions, *answer.captions)
-                if (where := format_caption_place(name)) in texts
-            },
-            "placements": placements,
-        }
-    )
+    found.draft = draft.with_parts(texts).model_copy(update={"placements": placements})
     return found
 
 
-def list_passages(draft: PaperDraft) -> dict[str, str]:
-    """Return the texts that edits can change, by the name that an edit gives."""
-    return {
-        "title": draft.title,
-        "abstract": draft.abstract,
-        **{format_heading_place(section.title): section.title for section in draft.sections},
-        **{section.title: section.body for section in draft.sections},
-        **{format_caption_place(name): caption for name, caption in draft.captions.items()},
-    }
-
-
-def format_heading_place(title: str) -> str:
-    """Return how violations and edits name the heading of a section."""
-    return f"title of section {title!r}"
-
-
-def format_caption_place(name: str) -> str:
-    """Return how an edit names the caption of a figure."""
-    return f"caption of {name}"
+def find_part(name: str, parts: Mapping[str, str]) -> str:
+    """Return the name of a part of the draft to which an edit gives this name, or the title of a section."""
+    return name if name in parts else f"section {name!r}"
 
 
 def drop_figure(draft: PaperDraft, figures: Sequence[FinalFigure]) -> DraftEdits | None:
@@ -381,25 +326,26 @@ def drop_figure(draft: PaperDraft, figures: Sequence[FinalFigure]) -> DraftEdits
 
 
 def _check_rewrite(edit: SectionEdit, texts: dict[str, str], rewritable: Collection[str]) -> str:
-    if edit.title not in texts:
+    text = texts.get(find_part(edit.title, texts))
+    if text is None:
         return "there is no such section"
     if edit.title not in rewritable:
         return "it may not be rewritten as a whole: edit its passages"
-    same = not edit.body.strip() or edit.body.strip() == texts[edit.title].strip()
+    same = not edit.body.strip() or edit.body.strip() == text.strip()
     return "the new text is empty or unchanged" if same else ""
 
 
-def _check_edit(edit: TextEdit, texts: dict[str, str], times: int) -> str:
-    if edit.section not in texts:
+def _check_edit(edit: TextEdit, where: str, texts: dict[str, str], times: int) -> str:
+    if where not in texts:
         return f"there is no section {edit.section!r}"
     if not edit.old.strip():
         return "the old passage is empty"
     if times != 1:
         return f"the passage {f'occurs {times} times: quote more of it' if times else 'does not occur'}"
-    is_title = edit.section == "title" or edit.section.startswith("title of section ")
+    is_title = where == "title" or where.startswith("title of section ")
     if edit.new == edit.old or (is_title and not edit.new.strip()):
         return "it would change nothing, or leave the title empty"
-    return "another section has this title" if is_title and edit.new.strip() in texts else ""
+    return "another section has this title" if is_title and find_part(edit.new.strip(), texts) in texts else ""
 
 
 def _shorten_passage(text: str) -> str:

@@ -144,13 +144,11 @@ def list_stopping_statements(
 
 def _list_setting_statements(state: RunState, differences: Sequence[ClaimDifference]) -> Iterator[RequiredStatement]:
     """Yield a statement for each pair of arms whose difference their tuned settings may explain."""
-    plan = state.search.data_plan
-    if plan is None:
-        return
+    plan = state.search.plan
     for one in find_open_settings(state, differences):
         arm, other = map(_name_arm, (one.arm, one.other))
         names = f"{plan.name_arm(one.arm)} and {plan.name_arm(one.other)}"
-        control, known = one.control, one.registered
+        name, control, known = f"settings-{one.arm}-{one.other}", one.control, one.registered
         if control is None:
             point = (
                 f"{names} ran at different tuned settings and were never compared at a common one, so that the "
@@ -160,32 +158,24 @@ def _list_setting_statements(state: RunState, differences: Sequence[ClaimDiffere
                 f"We compared {arm} and {other} only at the settings tuned for each, so part of their difference may "
                 "be due to the settings."
             )
-        else:
-            sides = f"{other} minus {arm}" if known is not None and known.sign < 0 else f"{arm} minus {other}"
-            key = control.key if known is None else known.key
-            level = "95" if known is None else f"\\result{{{key}.confidence}}"
-            point = (
-                f"with {names} at the setting tuned for the latter, the sign of their difference is open, as it is at "
-                "their own settings"
-                if one.agrees
-                else f"with {names} at the setting tuned for the latter, the direction found at their own settings "
-                "does not show, so that the settings may explain their difference"
-            )
-            ending = (
-                "its sign is open, as it is at their own settings."
-                if one.agrees
-                else "the direction seen at their own settings does not show, so that the settings may explain it."
-            )
-            sentence = (
-                f"With both arms at the setting tuned for {other}, the difference in \\setup{{metric.title}} on "
-                f"{_format_place(control)} ({sides}) was \\result{{{key}.mean}} ({level}\\% interval "
-                f"\\result{{{key}.ci}}{'; exploratory' if known is None else ''}): {ending}"
-            )
+            yield RequiredStatement(id=name, point=point, text=sentence, sentences=(sentence,))
+            continue
+        sides = f"{other} minus {arm}" if known is not None and known.sign < 0 else f"{arm} minus {other}"
+        key = control.key if known is None else known.key
+        level = "95" if known is None else f"\\result{{{key}.confidence}}"
+        found = "the direction seen at their own settings does not show, so that the settings may explain it"
+        if one.agrees:
+            found = "the sign of their difference is open, as it is at their own settings"
+        sentence = (
+            f"With both arms at the setting tuned for {other}, the difference in \\setup{{metric.title}} on "
+            f"{_format_place(control)} ({sides}) was \\result{{{key}.mean}} ({level}\\% interval "
+            f"\\result{{{key}.ci}}{'; exploratory' if known is None else ''}): {found}."
+        )
         yield RequiredStatement(
-            id=f"settings-{one.arm}-{one.other}" + (f"-{control.level}-{control.dataset}" if control else ""),
-            keys=(known.key if known else control.key,) if control else (),
-            required_form="printed" if control else "",
-            point=point,
+            id=f"{name}-{control.level}-{control.dataset}",
+            keys=(key,),
+            required_form="printed",
+            point=f"with {names} at the setting tuned for the latter, {found}",
             text=sentence,
             sentences=(sentence,),
         )
@@ -195,11 +185,11 @@ _Registered = Mapping[tuple[str, frozenset[tuple[str, str]]], str]
 """(metric, (dataset, condition) of both sides) of a registered and measured pair -> its key."""
 
 
-def _list_registered(plan: DataPlan | None, decisions: Iterable[HypothesisDecision]) -> _Registered:
+def _list_registered(plan: DataPlan, decisions: Iterable[HypothesisDecision]) -> _Registered:
     """Return the registered and measured pairs, alternatives and rivals included; of a pair with several keys, the
     first one."""
     measured = list_measured_keys(decisions)
-    pairs = reversed(list_registered_pairs(plan, measured).items()) if plan is not None else ()
+    pairs = reversed(list_registered_pairs(plan, measured).items())
     return {(metric, frozenset((one.dataset, one.condition) for one in cells)): key for key, (metric, *cells) in pairs}
 
 
@@ -217,7 +207,7 @@ def _list_ablation_statements(
 ) -> Iterator[RequiredStatement]:
     """Yield, for each measured ablation arm, its clearest difference on the main dataset. The arms of an addendum have
     registered estimates instead."""
-    known = _list_registered(state.search.data_plan, decisions)
+    known = _list_registered(state.search.plan, decisions)
     for result in collect_ablation_results(state):
         for arm in result.arms if result.outcome == "measured" and result.by != "addendum" else ():
             found = _filter_primary(state, [one for one in differences if one.arm == arm])
@@ -241,15 +231,15 @@ def _list_loss_statements(
 ) -> Iterator[RequiredStatement]:
     """Yield statements where the method loses to a baseline: by an interval without zero, or by its means at
     every level of a dataset. Registered pairs are reported as such, with their own interval."""
-    roles = {arm.name: arm.role for arm in state.search.data_plan.arms} if state.search.data_plan is not None else {}
+    methods = {arm.name for arm in state.search.plan.arms if arm.role == "method"}
     places: dict[tuple[str, str, str], list[ClaimDifference]] = {}
-    registered = list_registered_sides(state.search.data_plan)
-    known = _list_registered(state.search.data_plan, decisions)
+    registered = list_registered_sides(state.search.plan)
+    known = _list_registered(state.search.plan, decisions)
     for difference in _filter_primary(state, differences):
         sides = frozenset(
             (difference.dataset, difference.name, one) for one in (difference.condition, difference.other)
         )
-        if roles.get(difference.arm) == "method" and sides not in registered:
+        if difference.arm in methods and sides not in registered:
             places.setdefault((difference.dataset, difference.arm, parse_arm(difference.other)), []).append(difference)
     for (dataset, arm, other), found in places.items():
         behind = [one for one in found if one.better == one.other and one.mean != 0]
@@ -268,8 +258,7 @@ def _list_loss_statements(
 
 
 def _filter_primary(state: RunState, differences: Iterable[ClaimDifference]) -> list[ClaimDifference]:
-    plan = state.search.data_plan
-    return [one for one in differences if plan is not None and one.name == plan.primary_metric.name]
+    return [one for one in differences if one.name == state.search.plan.primary_metric.name]
 
 
 def _format_place(one: ClaimDifference) -> str:
@@ -285,48 +274,37 @@ def describe_unstated(item: RequiredStatement) -> str:
     return f"no section says that {item.point} ({item.id}): say it once, in your own words"
 
 
-def missing_statements(
+def complete_draft(
     draft: PaperDraft,
     statements: Iterable[RequiredStatement],
     unstated: Collection[RequiredStatement] = (),
     reported: Collection[str] = (),
-) -> tuple[str, ...]:
-    """Return the required statements that a draft omits, one line each. According to its readers, no section makes
-    the points `unstated`, and one reports the hypotheses of the statements `reported` (ids)."""
-    lines: list[str] = []
+) -> tuple[tuple[str, ...], PaperDraft]:
+    """Return the required statements that a draft omits, one line each, and the draft with them. According to its
+    readers, no section makes the points `unstated`, and one reports the hypotheses of the statements `reported` (ids).
+    """
+    lines, sentences = list[str](), list[str]()
     for item in statements:
+        missing = _find_missing_keys(draft, item, reported)
         if item in unstated:
             lines.append(describe_unstated(item))
-        if missing := _find_missing_keys(draft, item, reported):
+        if missing:
             macros = ", ".join(f"\\result{{{key}.mean}}" for key in missing)
             how = f"in the results, print {macros} (or another form of it) with its interval"
             if item.required_form == "referred":
                 how = "in the results, refer to " + ", ".join(rf"Table~\ref{{{key}}}" for key in missing)
             lines.append(f"no section reports {item.id}: {how}")
-    return tuple(lines)
-
-
-def add_missing_statements(
-    draft: PaperDraft,
-    statements: Iterable[RequiredStatement],
-    unstated: Collection[RequiredStatement] = (),
-    reported: Collection[str] = (),
-) -> PaperDraft:
-    """Return the draft with the omitted required statements added."""
-    sentences: list[str] = []
-    for item in statements:
-        missing = _find_missing_keys(draft, item, reported)
         if len(item.sentences) == 1:
             sentences += item.sentences if missing or item in unstated else ()
         else:
             sentences += [text for key, text in zip(item.keys, item.sentences, strict=False) if key in missing]
-    found = [
-        Section(title=one.title, body=f"{one.body.rstrip()}\n\n{' '.join(sentences)}")
-        if sentences and at == _find_results_section(draft)
-        else one
-        for at, one in enumerate(draft.sections)
-    ]
-    return draft.model_copy(update={"sections": tuple(found)}) if sentences else draft
+    if not sentences:
+        return tuple(lines), draft
+    counts = [len(_find_printed_keys(one.body)) for one in draft.sections]
+    at, sections = counts.index(max(counts)), [*draft.sections]  # the section that prints the most results
+    body = f"{sections[at].body.rstrip()}\n\n{' '.join(sentences)}"
+    sections[at] = Section(title=sections[at].title, body=body)
+    return tuple(lines), draft.model_copy(update={"sections": tuple(sections)})
 
 
 def _find_missing_keys(draft: PaperDraft, item: RequiredStatement, reported: Collection[str]) -> list[str]:
@@ -346,9 +324,3 @@ def _find_missing_keys(draft: PaperDraft, item: RequiredStatement, reported: Col
 
 def _find_printed_keys(text: str) -> set[str]:
     return {strip_form(use.key) for use in find_macro_uses(text) if use.macro == "result"}
-
-
-def _find_results_section(draft: PaperDraft) -> int:
-    """Return the index of the section that prints the most results; the first one in case of a tie."""
-    counts = [len(_find_printed_keys(one.body)) for one in draft.sections]
-    return counts.index(max(counts))

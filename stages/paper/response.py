@@ -10,7 +10,7 @@ Limits: whether the words answer the request is not checked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
@@ -109,7 +109,7 @@ NO_ANSWER = "the model gave no usable answer"
 
 
 class TextChange(NamedTuple):
-    """A paragraph that differs, as readers see it: words with their mark (' ' kept, '-' removed, '+' added)."""
+    """A part of the text that differs, as readers see it: words with their mark (' ' kept, '-' removed, '+' added)."""
 
     section: str
     words: tuple[tuple[str, str], ...]
@@ -228,20 +228,13 @@ def read_versions(material: PaperContext) -> tuple[PaperDraft, PaperDraft]:
 
 
 def list_changes(before: PaperDraft, after: PaperDraft) -> tuple[TextChange, ...]:
-    """Return the changed paragraphs in the order of the new text, removed sections last."""
-    old, new = _list_parts(before), _list_parts(after)
-    found: list[TextChange] = []
-    for name in (*new, *(name for name in old if name not in new)):
-        first, second = old.get(name, []), new.get(name, [])
-        for tag, a, b, c, d in SequenceMatcher(None, first, second, autojunk=False).get_opcodes():
-            if tag != "equal":
-                found.append(TextChange(name, _compare_words(" ".join(first[a:b]), " ".join(second[c:d]))))
-    return tuple(found)
-
-
-def _list_parts(draft: PaperDraft) -> dict[str, Sequence[str]]:
-    bodies = {"Title": draft.title, "Abstract": draft.abstract} | {one.title: one.body for one in draft.sections}
-    return {name: body.split("\n\n") for name, body in bodies.items()}
+    """Return the changed parts in the order of the new text, removed sections last."""
+    old, new = (
+        {"Title": draft.title, "Abstract": draft.abstract} | {one.title: one.body for one in draft.sections}
+        for draft in (before, after)
+    )
+    changes = (TextChange(name, _compare_words(old.get(name, ""), new.get(name, ""))) for name in {**new, **old})
+    return tuple(one for one in changes if any(mark != " " for mark, _ in one.words))
 
 
 def _compare_words(old: str, new: str) -> tuple[tuple[str, str], ...]:

@@ -31,8 +31,7 @@ from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.schema.data_plan import DataPlan, MetricSpec, parse_arm
 from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesis, HypothesisDecision
 from labwright.record.schema.paper import AddendumEstimate, SeedSet
-from labwright.record.table import Column, Table
-from labwright.stages.paper.latex import Tex, capitalise, format_tabular, mark_recorded, render_template
+from labwright.stages.paper.latex import capitalise, format_tabular, mark_recorded, render_template
 from labwright.stages.paper.latex_sources import PaperTable
 
 REFERENCES_NOTE = " References, for orientation: models outside the study, trained on the training data as provided."
@@ -69,11 +68,12 @@ def build_result_tables(
     made: list[PaperTable] = []
     if compared:
         spread = {(one.name, one.dataset, one.condition): one.sd or 0.0 for one in claims}
+        methods = {one.name for one in plan.arms if one.role == "method"}
         lost = {
             (one.name, one.dataset, one.level)
             for one in differences
             if one.name != plan.primary_metric.name
-            and titles.find_role(one.arm) == "method"
+            and one.arm in methods
             and one.better == one.other
             and one.excludes_zero
             and abs(one.mean)
@@ -101,7 +101,7 @@ def build_result_tables(
                 f"{titles.format_metric(plan.primary_metric)}{where} "
                 f"({_format_direction(plan.primary_metric)}): mean $\\pm$ standard deviation over $n$ seeds."
                 f"{harm * bool(worse)}{more * bool(further)}"
-                f"{REFERENCES_NOTE if references else ''}{_format_grades(chosen, claims)}",
+                f"{REFERENCES_NOTE if references else ''}{_format_grades(chosen)}",
             )
         )
     if further:
@@ -112,7 +112,7 @@ def build_result_tables(
                 _build_main_table(shown, titles, ()),
                 f"Secondary metrics{where} ({_list_directions(further, titles)}): mean $\\pm$ standard "
                 f"deviation over $n$ seeds; the supplement has their intervals."
-                f"{_format_grades(shown, claims)}",
+                f"{_format_grades(shown)}",
                 placement="appendix",
             )
         )
@@ -138,7 +138,7 @@ def build_result_tables(
                     f"{name.capitalize()}: difference in {mark_recorded(titles.name_metric(plan.primary_metric))}"
                     f"{where} ({'percentage points, ' * is_share(plan.primary_metric)}"
                     f"{_format_direction(plan.primary_metric)}) of {what}, paired by seed, with its exploratory "
-                    f"{mark_recorded('95%')} interval.{_format_grades(found, claims)}",
+                    f"{mark_recorded('95%')} interval.{_format_grades(found)}",
                     placement="main" if name == "ablation" else "appendix",
                 )
             )
@@ -149,12 +149,10 @@ def _list_directions(metrics: Iterable[MetricSpec], titles: _TableTitles) -> str
     return ", ".join(f"{mark_recorded(titles.name_metric(one))} ({_format_direction(one)})" for one in metrics)
 
 
-def _format_grades(claims: Sequence[Claim], every: Sequence[Claim]) -> str:
-    """Return the grade of the values if they share one, others of the paper have another, and the program did not score
-    them. `every` also contains claims that are not shown."""
+def _format_grades(claims: Sequence[Claim]) -> str:
+    """Return the grade that the values of a table share, if the program did not score them."""
     grades = {one.grade for one in claims}
-    differs = len(grades) == 1 and grades not in ({"scored"}, {one.grade for one in every})
-    return f" Grade of all values: {claims[0].grade}." if differs else ""
+    return f" Grade of all values: {grades.pop()}." if len(grades) == 1 and grades != {"scored"} else ""
 
 
 def _build_main_table(chosen: Sequence[Claim], titles: _TableTitles, references: Sequence[Claim]) -> str:
@@ -174,7 +172,7 @@ def _build_main_table(chosen: Sequence[Claim], titles: _TableTitles, references:
                     yield label, *(_format_value(one, interval=False) for one in cells), _format_counts(cells)
                 for k, claim in enumerate(filter(None, cells if not wide else ())):
                     value = _format_value(claim, interval=False)
-                    yield "" if k else label, titles.format_arm(claim.arm), value, _format_counts([claim])
+                    yield "" if k else label, mark_recorded(titles.name_arm(claim.arm)), value, _format_counts([claim])
         if models := [one for one in references if one.dataset == here[0].dataset]:
             named = [
                 f"{mark_recorded(REFERENCE_ARM_TITLES[one.arm].removesuffix(' reference'))} "
@@ -185,7 +183,8 @@ def _build_main_table(chosen: Sequence[Claim], titles: _TableTitles, references:
             across = rf"\multicolumn{{{len(arms)}}}{{c}}{{{value}}}" if wide and len(arms) > 1 else value
             yield "References", *([""] if not wide else []), across, _format_counts(models)
 
-    head = map(titles.format_arm_head, arms) if wide else ("Arm", r"Mean $\pm$ sd")
+    heads = [_stack_lines(titles.name_arm(arm), MAX_HEAD_CHARS, "[b]", "r") for arm in arms]
+    head = heads if wide else ("Arm", r"Mean $\pm$ sd")
     types = "l" + "r" * (len(arms) + 1) if wide else "llrr"
     return _format_groups(types, (titles.factor, *head, "$n$"), chosen, titles, rows)
 
@@ -219,15 +218,9 @@ def _format_groups(
 ) -> str:
     """Format a table with one group of rows per dataset."""
     groups = {name: [one for one in claims if one.dataset == name] for name in dict.fromkeys(x.dataset for x in claims)}
+    headings = {name: mark_recorded(titles.plan.name_dataset(name)) for name in groups}
     return format_tabular(
-        Table(
-            tuple(Column(Tex(title), tex=kind) for title, kind in zip(head, types, strict=True)),
-            [
-                tuple(map(Tex, row))
-                for name, those in groups.items()
-                for row in ([titles.format_dataset(name)], *rows(those))
-            ],
-        )
+        head, types, (row for name, those in groups.items() for row in ([headings[name]], *rows(those)))
     )
 
 
@@ -280,37 +273,22 @@ class _TableTitles:
     def format_metric(self, metric: MetricSpec) -> str:
         return mark_recorded(capitalise(self.name_metric(metric)))
 
-    def format_dataset(self, name: str) -> str:
-        return mark_recorded(self.plan.name_dataset(name))
-
-    def _name_arm(self, name: str) -> str:
+    def name_arm(self, name: str) -> str:
         title = REFERENCE_ARM_TITLES.get(name) or self.plan.name_arm(name)
         return f"{capitalise(title)}{CONTROL_MARK if name in self.swapped else ''}"
 
-    def format_arm(self, name: str) -> str:
-        return mark_recorded(self._name_arm(name))
-
-    def format_arm_head(self, name: str) -> str:
-        return _stack_lines(self._name_arm(name), MAX_HEAD_CHARS, "[b]", "r")
-
     def format_variant(self, name: str, *, described: bool) -> str:
         change = f": {self._changes[name]}" if described and name in self._changes else ""
-        title = self._name_arm(name).removesuffix(CONTROL_MARK) + change
+        title = self.name_arm(name).removesuffix(CONTROL_MARK) + change
         return r"\addlinespace[2pt]" + _stack_lines(title, MAX_VARIANT_CHARS, "[t]", "l")
 
     def format_level(self, name: str) -> str:
         return mark_recorded(self.plan.name_level(name))
 
-    def find_role(self, arm: str) -> str:
-        return next((one.role for one in self.plan.arms if one.name == arm), "ablation")
-
-    def rank_level(self, level: str) -> int:
-        names = self.plan.level_names
-        return names.index(level) if level in names else len(names)
-
-    def list_levels(self, claims: Iterable[Claim]) -> list[str]:
+    def list_levels(self, claims: Sequence[Claim]) -> list[str]:
         """Return the levels of claims in the plan's order."""
-        return sorted({one.level for one in claims}, key=lambda level: (self.rank_level(level), level))
+        found = [one.level for one in claims]
+        return [level for level in dict.fromkeys((*self.plan.level_names, *found)) if level in found]
 
 
 # Render what was registered and its outcomes as TeX: a sentence of the disclosure, a table, a part of the appendix.
@@ -325,10 +303,8 @@ NO_PRIOR_WORK_NOTE = "Prior work unread: no full text of a related paper was at 
 
 
 def render_plan_note(state: RunState) -> str:
-    """Return what the appendix discloses about the plan; empty without one."""
-    plan = state.search.data_plan
-    if plan is None:
-        return ""
+    """Return what the appendix discloses about the plan."""
+    plan = state.search.plan
     reason = f" Reason: {plan.objective_reason.rstrip('.')}." if plan.objective_reason else ""
     ranked = "the method's metric" if plan.objective == "improve" else "every arm at its best, never by an effect"
     unread = f" {NO_PRIOR_WORK_NOTE}" if state.paper.prior_work is None or state.paper.prior_work.is_unread else ""
@@ -340,8 +316,8 @@ def render_plan_note(state: RunState) -> str:
 
 def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
     """Build the table `hypotheses`; empty if nothing was registered."""
-    plan, found = state.search.data_plan, decide_hypotheses(state)
-    if plan is None or not found:
+    plan, found = state.search.plan, decide_hypotheses(state)
+    if not found:
         return ()
     # the most frequent level has no mark
     marks = {level: "*" * rank for rank, (level, _) in enumerate(Counter(one.level for one in found).most_common())}
@@ -352,16 +328,14 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
         "Direction": "l",
         "Claim": r"L{0.21\linewidth}",
     }
-    columns = tuple(Column(Tex(title), tex=kind) for title, kind in head.items())
     shown: dict[str, tuple[float, EffectDecision]] = {}  # of equal effects the one with the widest interval
     for decision in sorted(found, key=lambda one: one.level):
         for part in decision.parts:
             shown.setdefault(_describe_effect(part.effect, plan), (decision.level, part))
-    units, rows = {one.hypothesis.unit for one in found}, list[tuple[str, ...]]()
+    units, rows = {one.hypothesis.unit for one in found}, list[Sequence[str]]()
     for one in found:
         (label, *cells), *rest = _build_rows(one, plan, marks, shown, names_unit=len(units) > 1)
-        first = (r"\addlinespace[2pt]" * bool(rows) + label, *cells)
-        rows += [tuple(map(Tex, row)) for row in (first, *rest)]
+        rows += [(r"\addlinespace[2pt]" * bool(rows) + label, *cells), *rest]
     main = plan.name_dataset(plan.datasets[0].name)
     levels = [
         f"{mark}{100 * (1 - level):.3g}%"
@@ -393,7 +367,7 @@ def build_hypothesis_tables(state: RunState) -> tuple[PaperTable, ...]:
     return (
         PaperTable(
             "hypotheses",
-            format_tabular(Table(columns, rows)),
+            format_tabular([*head], head.values(), rows),
             " ".join(mark_recorded(note).replace(r"\$n\$", "$n$") for note in notes if note),
         ),
     )
@@ -424,8 +398,7 @@ def build_addendum_tables(state: RunState) -> tuple[PaperTable, ...]:
         "corrected for other estimates; that of a difference of two arms also covers test examples where predictions "
         f"were resampled.{' Differences are in percentage points.' * is_share(plan.primary_metric)}"
     )
-    columns = tuple(Column(Tex(title), tex=kind) for title, kind in head.items())
-    tabular = format_tabular(Table(columns, [tuple(map(Tex, row)) for row in rows]))
+    tabular = format_tabular([*head], head.values(), rows)
     return (PaperTable(ADDENDUM_TABLE, tabular, mark_recorded(note).replace(r"\$n\$", "$n$"), placement="appendix"),)
 
 
@@ -530,8 +503,8 @@ def _format_estimate(part: EffectDecision, plan: DataPlan, form: str = "mean") -
 
 def render_in_full(state: RunState) -> str:
     """Render the part of the appendix; empty if nothing was registered."""
-    plan, found = state.search.data_plan, decide_hypotheses(state)
-    if plan is None or not found:
+    plan, found = state.search.plan, decide_hypotheses(state)
+    if not found:
         return ""
     return render_template(
         "registered.tex.jinja",

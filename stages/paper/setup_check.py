@@ -77,20 +77,11 @@ class StudyFacts(NamedTuple):
 
 def list_study_facts(state: RunState, claims: Sequence[Claim], source: Mapping[str, str]) -> StudyFacts:
     """Return the facts of a study; `source` is the tree of the reported program."""
-    plan = state.search.data_plan
-    if plan is None:
-        return StudyFacts((), (), "")
-    return StudyFacts(
-        planned=tuple(" ".join(one.split()) for one in _list_planned(state, plan)),
-        run=tuple(
-            " ".join(one.split())
-            for one in (
-                *_list_run(state, plan, claims),
-                *(f"{what}: {text.rstrip('.')}." for what, text in _list_run_rows(state, plan, claims, source)),
-            )
-        ),
-        code=condense_code(source),
-    )
+    plan = state.search.plan
+    rows = (f"{what}: {text.rstrip('.')}." for what, text in _list_run_rows(state, plan, claims, source))
+    planned, run = _list_planned(state, plan), (*_list_run(state, plan, claims), *rows)
+    lines = (tuple(" ".join(one.split()) for one in each) for each in (planned, run))
+    return StudyFacts(*lines, code=condense_code(source))
 
 
 # --- what was planned -------------------------------------------------------------------------------------------------
@@ -139,8 +130,8 @@ def _describe_data(data: DatasetFacts) -> str:
 
 def list_setup_rows(state: RunState, claims: Sequence[Claim], source: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the rows of the table from which a study can be repeated: what, and how it was."""
-    plan = state.search.data_plan
-    return [] if plan is None else [*_list_planned_rows(state, plan), *_list_run_rows(state, plan, claims, source)]
+    plan = state.search.plan
+    return [*_list_planned_rows(state, plan), *_list_run_rows(state, plan, claims, source)]
 
 
 def _list_planned_rows(state: RunState, plan: DataPlan) -> Iterator[tuple[str, str]]:
@@ -392,8 +383,8 @@ def _group_arms(plan: DataPlan, notes: Mapping[str, str]) -> list[tuple[str, str
 def list_settings(state: RunState) -> list[tuple[str, str]]:
     """Return the settings of the reported program, each with the arms that have it, controls included; empty if nothing
     is tuned."""
-    plan, best = state.search.data_plan, find_winner(state)
-    if plan is None or best is None or not plan.space:
+    plan, best = state.search.plan, find_winner(state)
+    if best is None or not plan.space:
         return []
     trials = state.nodes[best].trials
     settings = {
@@ -516,18 +507,13 @@ def _list_setup(sentences: Sequence[PaperSentence], readings: Mapping[str, Sente
 
 def _shorten_context(sentences: Sequence[PaperSentence], batch: Iterable[int]) -> tuple[PrintedParagraph, ...]:
     """Return the paragraphs of these sentences; of the others only those directly before one of them."""
-    return tuple(
-        part.model_copy(
-            update={
-                "sentences": tuple(
-                    one
-                    for one, after in zip(part.sentences, (*part.sentences[1:], None), strict=True)
-                    if one.number is not None or (after is not None and after.number is not None)
-                )
-            }
-        )
-        for part in group_paragraphs(sentences, batch)
-    )
+    found: list[PrintedParagraph] = []
+    for part in group_paragraphs(sentences, batch):
+        asked = [one.number is not None for one in part.sentences]
+        shown = zip(part.sentences, asked, (*asked[1:], False), strict=True)
+        kept = tuple(one for one, is_asked, is_before in shown if is_asked or is_before)
+        found.append(part.model_copy(update={"sentences": kept}))
+    return tuple(found)
 
 
 def _hash_sentence(sentence: PaperSentence, facts: StudyFacts) -> str:

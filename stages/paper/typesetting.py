@@ -1,13 +1,12 @@
-"""Typeset a paper, move the finished files into its folder, and check the result.
+"""Typeset a paper in a folder of its own, and check the result.
 
-All files are first written into a temporary folder and moved one by one, the PDF last. A PDF that does not match the
-sources is removed before they change, so a reader never sees a partial file or an outdated PDF.
+All files are first written into a draft folder, which is renamed when it is complete, so a reader never sees a partial
+file or an outdated PDF.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import shutil
 import tempfile
@@ -23,7 +22,7 @@ from labwright.record.claims.requested_estimates import list_requests
 from labwright.record.events.paper_events import DraftAssessed
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import ResultMacroUse, fill_macros, is_interval_form, print_value, to_plain_text
-from labwright.record.run_folder import create_draft_folder
+from labwright.record.run_folder import create_draft_folder, seal_folder
 from labwright.record.schema.paper import PaperDraft, PaperFinding, Section
 from labwright.record.untrusted_files import remove_tree
 from labwright.review.evidence import (
@@ -37,11 +36,10 @@ from labwright.review.evidence import (
     tex_runner,
 )
 from labwright.review.evidence.pdf_check import extract_pdf_text, find_tex_error
-from labwright.stages.paper.disclosure import SUPPLEMENT_FOLDER
-from labwright.stages.paper.latex_sources import LatexSources, PaperParts, PaperTable, build_sources, extend_evidence
-from labwright.stages.paper.paper_context import PaperContext, build_paper_parts, build_write_inputs
-from labwright.stages.paper.required_statements import missing_statements
-from labwright.stages.paper.template import PICTURE_SUFFIXES, STYLE_SUFFIXES, PaperTemplate, TemplateError
+from labwright.stages.paper.latex_sources import LatexSources, PaperParts, PaperTable, build_sources
+from labwright.stages.paper.paper_context import PaperContext, build_paper_parts
+from labwright.stages.paper.required_statements import complete_draft
+from labwright.stages.paper.template import PaperTemplate, TemplateError
 from labwright.stages.run_context import RunContext
 
 # Turn the output of a compilation into short findings that a writer can act on. Also check the page limit and the
@@ -51,14 +49,6 @@ MIN_OVERFULL_POINTS = 10.0
 """Points by which a line must be overfull to be a finding."""
 MIN_TABLE_PERCENT = 70
 """Scale in percent below which a shrunk table is a finding."""
-MAX_EXCERPT_CHARS = 100
-"""Characters of a source line shown in a finding."""
-CHKTEX_MESSAGES = {
-    "16": "a formula is still open at the end of the paragraph",
-    "18": "typed quotes: write ``...''",
-    "26": "space before a punctuation mark",
-}
-"""Warnings of chktex that matter for text written by a model; other warnings are a matter of taste."""
 
 
 def parse_log(log: str, source: str = "") -> tuple[PaperFinding, ...]:
@@ -73,15 +63,9 @@ def parse_log(log: str, source: str = "") -> tuple[PaperFinding, ...]:
             lines = re.search(r"lines? (\d+)", match[2])
             appendix = 0 <= log.find("(./appendix.tex") < match.start()
             where = "the appendix" if appendix else find_section(source, int(lines[1])) if lines and source else ""
-            found.append(
-                PaperFinding(
-                    by_edit=not appendix,
-                    text=(
-                        f"{where}{': ' if where else ''}a line is too wide by {float(match[1]):.0f} pt"
-                        f"{match[2].replace(' in paragraph', ',')}: reword it"
-                    ),
-                )
-            )
+            prefix, place = f"{where}: " if where else "", match[2].replace(" in paragraph", ",")
+            line = f"{prefix}a line is too wide by {float(match[1]):.0f} pt{place}: reword it"
+            found.append(PaperFinding(text=line, by_edit=not appendix))
     for match in re.finditer(r"Overfull \\vbox \(([\d.]+)pt too high\)", log):
         if float(match[1]) > MIN_OVERFULL_POINTS:
             found.append(PaperFinding(text=f"a page is overfull by {float(match[1]):.0f} pt: shorten a float"))
@@ -112,34 +96,11 @@ def measure_pages(folder: Path, floats: tuple[str, ...]) -> float | None:
 
 def check_length(pages: float, template: PaperTemplate) -> tuple[PaperFinding, ...]:
     """Return a finding if the main text exceeds the template's page limit."""
-    if ceil(pages) <= template.page_limit:
-        return ()
-    return (
-        PaperFinding(
-            blocks=True,
-            text=(
-                f"the main text takes {pages:.1f} pages, the limit is {template.page_limit}: shorten it by about "
-                f"{max(pages - template.page_limit, 0.05):.1f} pages"
-            ),
-        ),
+    text = (
+        f"the main text takes {pages:.1f} pages, the limit is {template.page_limit}: shorten it by about "
+        f"{max(pages - template.page_limit, 0.05):.1f} pages"
     )
-
-
-def parse_chktex(output: str, source: str = "") -> tuple[PaperFinding, ...]:
-    """Convert chktex's lines `number:line` to findings, each with its section and the text of that line of
-    paper.tex."""
-    lines, texts = re.findall(r"^(\d+):(\d+)$", output, re.MULTILINE), source.splitlines()
-    found = dict.fromkeys(
-        f"{find_section(source, int(line))}: {CHKTEX_MESSAGES[number]}"
-        + (
-            f", in {' '.join(texts[int(line) - 1].split())[:MAX_EXCERPT_CHARS]!r}"
-            if 0 < int(line) <= len(texts)
-            else ""
-        )
-        for number, line in lines
-        if number in CHKTEX_MESSAGES
-    )
-    return tuple(PaperFinding(text=text) for text in found)
+    return (PaperFinding(text=text, blocks=True),) if ceil(pages) > template.page_limit else ()
 
 
 def find_section(source: str, line: int) -> str:
@@ -193,27 +154,20 @@ def check_abstract(abstract: str, evidence: Evidence) -> tuple[str, ...]:
     return (*[long] * (count > MAX_ABSTRACT_SENTENCES), *[full] * (len(found) > most))
 
 
-_KEPT_SUFFIXES = frozenset({".tex", ".bib", ".bbl", ".log"}) | STYLE_SUFFIXES | (PICTURE_SUFFIXES - {".pdf"})
-
-
 @dataclass(frozen=True)
 class PaperAssessment:
-    """The assessment of a compiled paper. `pages` counts main text; `findings` need fixing; `violations` come from the
-    evidence check.
+    """The assessment of a compiled paper. `findings` need fixing; `violations` come from the evidence check."""
 
-    A paper is clean and may be released if it has a PDF, no violations and no findings.
-    """
-
-    pdf: Path | None
-    pages: int | None
-    findings: tuple[PaperFinding, ...] = ()
+    pdf: Path | None = None
     pages_filled: float | None = None
     """Pages of main text, counting only the used part of the last page."""
+    findings: tuple[PaperFinding, ...] = ()
     violations: tuple[Violation, ...] = ()
 
     @property
-    def is_clean(self) -> bool:
-        return not self.violations and not self.findings and self.pdf is not None
+    def pages(self) -> int | None:
+        """Pages of main text."""
+        return None if self.pages_filled is None else ceil(self.pages_filled)
 
 
 async def assess_paper(
@@ -227,12 +181,7 @@ async def assess_paper(
     violations = check_draft(parts.draft, parts.evidence)
     built = await build_paper(parts, template, folder, timeout=timeout)
     if built.pdf is not None and not parts.refused:
-        try:
-            violations += await check_pdf(folder, extend_evidence(parts.evidence, template), timeout=timeout)
-        except tex_runner.TexMissing as missing:
-            violations += (
-                Violation(kind="compile", where="PDF", excerpt="paper.pdf", fix=f"could not be checked: {missing}"),
-            )
+        violations += await check_pdf(folder, replace(parts.evidence, prints=template.prints), timeout=timeout)
     return replace(built, violations=violations)
 
 
@@ -250,36 +199,21 @@ async def build_paper(
             (work / file).parent.mkdir(exist_ok=True)
             (work / file).write_text(text, encoding="utf-8")
         (work / "figures").mkdir()
-        for file, path in made.figures.items():
-            shutil.copyfile(path, work / "figures" / file)
-        for file, path in made.pictures.items():
+        for file, path in made.copies.items():
             shutil.copyfile(path, work / file)
         try:
             built = await _compile(work, made, parts, template, timeout)
         except tex_runner.TexMissing as missing:
-            built = PaperAssessment(None, None, (PaperFinding(text=str(missing), blocks=True),))
-        _publish(work, folder, pdf=built.pdf is not None)
+            built = PaperAssessment(findings=(PaperFinding(text=str(missing), blocks=True),))
+        kept = {work / file for file in (*made.files, *made.copies, "paper.bbl", "paper.log")} | {built.pdf}
+        for path in work.iterdir():
+            if path.is_file() and path not in kept:
+                path.unlink()
+        seal_folder(work, folder)
     finally:
         remove_tree(work, ignore_errors=True)
     found = tuple(dict.fromkeys((*made.findings, *built.findings)))
-    return PaperAssessment(folder / "paper.pdf" if built.pdf else None, built.pages, found, built.pages_filled)
-
-
-def _publish(work: Path, folder: Path, *, pdf: bool) -> None:
-    """Move the finished files into the folder, each with one rename."""
-    (folder / "figures").mkdir(parents=True, exist_ok=True)
-    (folder / "paper.pdf").unlink(missing_ok=True)
-    for stale in ("appendix.tex", "references.bib", "paper.bbl"):
-        if not (work / stale).exists():
-            (folder / stale).unlink(missing_ok=True)
-    for file in sorted((*work.glob("figures/*"), *work.glob(f"{SUPPLEMENT_FOLDER}/*"))):
-        (folder / file.parent.name).mkdir(exist_ok=True)
-        os.replace(file, folder / file.relative_to(work))
-    for file in sorted(work.iterdir()):
-        if file.suffix in _KEPT_SUFFIXES:
-            os.replace(file, folder / file.name)
-    if pdf:
-        os.replace(work / "paper.pdf", folder / "paper.pdf")
+    return replace(built, pdf=folder / "paper.pdf" if built.pdf else None, findings=found)
 
 
 async def _compile(
@@ -287,7 +221,7 @@ async def _compile(
 ) -> PaperAssessment:
     failed = _find_failure(await tex_runner.run_latexmk("paper", work, timeout=timeout), work, timeout)
     if failed:
-        return PaperAssessment(None, None, (PaperFinding(text=failed, blocks=True),))
+        return PaperAssessment(findings=(PaperFinding(text=failed, blocks=True),))
     log = (work / "paper.log").read_text(errors="replace")
     placed = (
         *(f"fig:{one.name}" for one in parts.figures if one.placement == "main"),
@@ -295,13 +229,9 @@ async def _compile(
     )
     filled = measure_pages(work, placed)
     too_long = check_length(filled, template) if filled is not None else ()
-    fonts, style = await asyncio.gather(_check_type3_fonts(work / "paper.pdf"), _run_chktex(work))
-    return PaperAssessment(
-        work / "paper.pdf",
-        ceil(filled) if filled is not None else None,
-        (*parse_log(log, made.files["paper.tex"]), *too_long, *fonts, *style),
-        filled,
-    )
+    fonts = await _check_type3_fonts(work / "paper.pdf")
+    findings = (*parse_log(log, made.files["paper.tex"]), *too_long, *fonts)
+    return PaperAssessment(work / "paper.pdf", filled, findings)
 
 
 def _find_failure(ran: tex_runner.ProcessResult, work: Path, timeout: float) -> str:
@@ -326,17 +256,6 @@ def _find_failure(ran: tex_runner.ProcessResult, work: Path, timeout: float) -> 
     return f"TeX stopped at an error: {find_tex_error(ran.output)}{line}"
 
 
-async def _run_chktex(work: Path) -> tuple[PaperFinding, ...]:
-    chosen = [option for number in CHKTEX_MESSAGES for option in ("-w", number)]
-    try:
-        ran = await tex_runner.run_program(
-            ["chktex", "-q", "-I0", "-n", "all", *chosen, "-f", "%n:%l\n", "paper.tex"], work, timeout=30
-        )
-    except tex_runner.TexMissing:
-        return ()
-    return parse_chktex(ran.output, (work / "paper.tex").read_text(encoding="utf-8"))
-
-
 async def _check_type3_fonts(pdf: Path) -> tuple[PaperFinding, ...]:
     """Return a finding if words are set in Type 3 fonts, which print and search badly."""
     try:
@@ -346,7 +265,8 @@ async def _check_type3_fonts(pdf: Path) -> tuple[PaperFinding, ...]:
     pages = ", ".join(str(number) for number, page in enumerate(document.pages, 1) if page.has_type3)
     if not pages:
         return ()
-    return (PaperFinding(text=f"Type 3 fonts in the PDF (page {pages}): save figures with pdf.fonttype 42 or as PNG"),)
+    text = f"Type 3 fonts in the PDF (page {pages}): save figures with pdf.fonttype 42"
+    return (PaperFinding(text=text, by_edit=False),)
 
 
 # Typeset a two-line sample paper to check a template.
@@ -379,20 +299,11 @@ async def try_template(template: PaperTemplate, *, anonymous: bool = False) -> N
     tex_runner.find_program("pdflatex")
     with tempfile.TemporaryDirectory(prefix="scientist-template-", ignore_cleanup_errors=True) as name:
         folder = Path(name) / "paper"
-        draft = PaperDraft(
-            title="Samplename",
-            abstract="Samplesummary.",
-            sections=(
-                Section(
-                    title="Sampleheading",
-                    body=rf"Samplebody \result{{{_KEY}}} \citep{{sample}}. {_FACES}"
-                    "\n\n"
-                    r"\papertable{sample}",
-                ),
-            ),
-        )
+        body = f"Samplebody \\result{{{_KEY}}} \\citep{{sample}}. {_FACES}\n\n\\papertable{{sample}}"
+        sections = (Section(title="Sampleheading", body=body),)
+        names, results = frozenset({"sample"}), {_KEY: print_value(0.5, 1)}
         parts = PaperParts(
-            draft=draft,
+            draft=PaperDraft(title="Samplename", abstract="Samplesummary.", sections=sections),
             authors="Samplewriter",
             anonymous=anonymous,
             notice="Samplenotice",
@@ -400,43 +311,34 @@ async def try_template(template: PaperTemplate, *, anonymous: bool = False) -> N
             "\\end{longtable}\n",
             library=parse_bibtex(_ENTRY),
             tables=(PaperTable("sample", rf"\begin{{tabular}}{{c}}\result{{{_KEY}}}\end{{tabular}}", "A table."),),
-            evidence=Evidence(
-                results={_KEY: print_value(0.5, 1)}, cites=frozenset({"sample"}), tables=frozenset({"sample"})
-            ),
+            evidence=Evidence(results=results, cites=names, tables=names),
         )
         built = await build_paper(parts, template, folder, timeout=TIMEOUT_SECONDS)
         if built.pdf is None:
-            _refuse(template, f"does not compile a two-line paper: {built.findings[0]}")
+            raise TemplateError(f"template {template.name!r} does not compile a two-line paper: {built.findings[0]}")
         text = "".join((await extract_pdf_text(folder / "paper.pdf")).split()).casefold()  # styles use small capitals
-        for what, mark in _WORDS.items():
-            if mark.casefold() not in text and not (anonymous and what == "authors"):
-                _refuse(template, f"prints no {what}: its skeleton needs << {what.split(' ')[0]} >>")
+        faults = [
+            f"prints no {what}: its skeleton needs << {what.split(' ')[0]} >>"
+            for what, mark in _WORDS.items()
+            if mark.casefold() not in text and not (anonymous and what == "authors")
+        ]
         if built.pages is None:
-            _refuse(
-                template,
-                r"does not mark the end of the main text: its skeleton needs \maintextends after the "
-                "last section",
+            faults.append(
+                r"does not mark the end of the main text: its skeleton needs \maintextends after the last section"
             )
         stamped = build_sources(replace(parts, refused=("a sample",)), template).files["paper.tex"]
         if r"\draftwatermark{" not in stamped:
-            _refuse(
-                template,
-                r"does not mark a refused paper: its skeleton needs <% if draft %>\draftwatermark{DRAFT}"
-                "<% endif %>",
+            watermark = r"<% if draft %>\draftwatermark{DRAFT}<% endif %>"
+            faults.append(f"does not mark a refused paper: its skeleton needs {watermark}")
+        for one in await check_pdf(folder, replace(parts.evidence, prints=template.prints)):
+            faults.append(
+                f"prints a number that is not in the record: {one.excerpt}; if its style prints this text, list it "
+                "under 'prints' in template.toml"
+                if one.kind == "number"
+                else f"cannot be checked: {one}"
             )
-        found = await check_pdf(folder, extend_evidence(parts.evidence, template))
-        if found and found[0].kind == "number":
-            _refuse(
-                template,
-                f"prints a number that is not in the record: {found[0].excerpt}; if its style prints this text, "
-                "list it under 'prints' in template.toml",
-            )
-        if found:
-            _refuse(template, f"cannot be checked: {found[0]}")
-
-
-def _refuse(template: PaperTemplate, why: str) -> None:
-    raise TemplateError(f"template {template.name!r} {why}")
+        if faults:
+            raise TemplateError(f"template {template.name!r} {faults[0]}")
 
 
 # Assess versions of a paper's text as a whole, and rank them by their faults; the best one is released.
@@ -455,7 +357,7 @@ async def assess_new_draft(context: RunContext, draft: PaperDraft, *, number: in
     """Assess a version of the text, built in its own folder. The result is not yet recorded."""
     material = replace(build_paper_context(context), requests=list_requests(context.state, draft))
     found = await assess_draft(context, material, draft, f"round{number}")
-    limit, inputs = material.template.page_limit, build_write_inputs(material)
+    limit = material.template.page_limit
     return DraftAssessed(
         round=number,
         draft=draft,
@@ -463,7 +365,7 @@ async def assess_new_draft(context: RunContext, draft: PaperDraft, *, number: in
         filled=None if found.pages_filled is None else round(found.pages_filled, 2),
         findings=found.findings,
         over=round(max(0.0, (found.pages_filled or 0.0) - limit), 2),
-        left_out=missing_statements(draft, inputs.statements),
+        left_out=complete_draft(draft, material.statements)[0],
         violations=tuple(str(violation) for violation in found.violations),
         untied=dict(Counter(violation.where for violation in found.violations)),
         complaints=(

@@ -138,7 +138,7 @@ class RunWorld:
             if world.typeset:
                 return await assess_paper(parts, template, folder, **more)
             folder.mkdir(parents=True, exist_ok=True)
-            return PaperAssessment(None, 4, (), 4.0, check_draft(parts.draft, parts.evidence))
+            return PaperAssessment(None, 4.0, (), check_draft(parts.draft, parts.evidence))
 
         self.patch.setattr(typesetting, "assess_paper", checked)
         self.patch.setattr(run, "open_backend", opened)

@@ -55,7 +55,6 @@ from labwright.models.roles.paper_revision import (
     CopyEditInputs,
     ReflectInputs,
     ReflectionRound,
-    SectionLength,
     SourceText,
 )
 from labwright.models.roles.paper_writing import (
@@ -701,7 +700,7 @@ INPUTS: dict[str, BaseModel] = {
         over=0.3,
         complaints=("no section prints a value of primary-digits",),
         rewritable=("Introduction",),
-        lengths=(SectionLength(title="Introduction", words=900, floats=1, pages=1.9),),
+        lengths={"Introduction": 900},
         tried=(
             ReflectionRound(
                 number=1,

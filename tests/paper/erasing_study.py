@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
@@ -42,7 +43,7 @@ from labwright.record.schema.nodes import Attempt
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import Evidence, find_bold_claims
 from labwright.stages.paper.figures import build_style, build_style_files
-from labwright.stages.paper.hypothesis_figures import build_figure_data, build_figure_script, format_json
+from labwright.stages.paper.hypothesis_figures import build_figure_data, build_figure_script
 from labwright.stages.paper.latex import mark_recorded
 from labwright.stages.paper.latex_sources import FigureFile, PaperParts, PaperTable
 from labwright.stages.paper.result_tables import build_hypothesis_tables, build_result_tables
@@ -205,7 +206,7 @@ def draw_figures(run: RunState, folder: Path, template: str) -> dict[str, str]:
     script = build_figure_script(data, run.search.data_plan)
     assert script is not None
     (folder / "inputs").mkdir(parents=True)
-    (folder / "inputs" / "decided.json").write_text(format_json(data))
+    (folder / "inputs" / "decided.json").write_text(json.dumps(data))
     for name, text in build_style_files(build_style(load_template(template))).items():
         (folder / name).write_text(text)
     code = "\n".join((script.script, *(one.code for one in script.figures)))

@@ -22,16 +22,15 @@ from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.review.evidence import Evidence, find_bold_claims
 from labwright.review.evidence.pdf_check import check_bold
 from labwright.stages.paper import result_tables
-from labwright.stages.paper.appendix import render_grade_note
 from labwright.stages.paper.hypothesis_figures import build_figure_data, build_figure_script
-from labwright.stages.paper.latex_sources import FigureFile, PaperTable, build_sources
+from labwright.stages.paper.latex_sources import FigureFile
 from labwright.stages.paper.outline import count_text_words, measure_floats
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
 from labwright.stages.paper.result_tables import build_result_tables, render_in_full
 from labwright.stages.paper.template import load_template
 from labwright.stages.paper.typesetting import assess_paper
 from labwright.stages.settings import PaperSettings
-from tests.paper import erasing_study, synthetic_paper
+from tests.paper import erasing_study
 
 RUN = erasing_study.make_state()
 WINNER = "test/fashion/accuracy/erase-anywhere@a95"
@@ -96,19 +95,12 @@ def test_a_row_says_what_its_interval_covers_where_the_rows_differ(monkeypatch: 
         assert table.tabular.count("over new test examples too") == named
 
 
-def test_the_note_on_the_grade_stands_below_the_first_float_alone(tmp_path: Path) -> None:
-    parts = synthetic_paper.make_short_paper(tmp_path, "Text.\n\n\\papertable{b}\n\n\\papertable{a}")
-    claims = [one.model_copy(update={"grade": "logged"}) for one in compute_paper_claims(RUN)]
-    note = render_grade_note(claims)
-    assert note == "Grade of all values: logged."
-    assert render_grade_note([*claims, claims[0].model_copy(update={"grade": "scored"})]) == ""
-    tables = tuple(PaperTable(name, "\\begin{tabular}{l}x\\end{tabular}", f"Caption {name}.") for name in ("a", "b"))
-    made = build_sources(replace(parts, tables=tables, note=note), load_template("workshop"))
-    assert made.files["floats.tex"].count(note) == 1 and f"Caption b. {note}" in made.files["floats.tex"]
-    main, *_ = build_result_tables(claims, erasing_study.PLAN)
-    assert "Grade of" not in main.caption, "once is enough"
-    mixed = [*claims, claims[0].model_copy(update={"arm": "other", "name": "more", "grade": "unattributed"})]
-    assert note in build_result_tables(mixed, erasing_study.PLAN)[0].caption, "others have another grade"
+def test_a_table_says_the_grade_that_its_values_share_if_the_program_did_not_score_them() -> None:
+    claims = compute_paper_claims(RUN)
+    logged = [one.model_copy(update={"grade": "logged"}) for one in claims]
+    assert all("Grade of all values: logged." in one.caption for one in build_result_tables(logged, erasing_study.PLAN))
+    for found in (claims, [logged[0], *claims[1:]]):
+        assert "Grade of" not in build_result_tables(found, erasing_study.PLAN)[0].caption
 
 
 def test_a_rival_that_is_not_ruled_out_stays_in_the_table() -> None:

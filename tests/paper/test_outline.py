@@ -24,7 +24,6 @@ from labwright.record.schema.hypotheses import Effect, Hypothesis, RivalExplanat
 from labwright.record.schema.paper import EstimateRequest, FinalFigure, PaperDraft, Section
 from labwright.stages.paper.outline import (
     build_section_inputs,
-    correct_claims,
     find_unexplained_effects,
     group_sections,
     list_reportable_outcomes,
@@ -32,7 +31,7 @@ from labwright.stages.paper.outline import (
     repair_outline,
     use_registered_keys,
 )
-from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
+from labwright.stages.paper.required_statements import complete_draft
 from tests.models.offline.role_inputs import make_write_inputs
 from tests.paper.synthetic_paper import DRAFT
 
@@ -144,7 +143,7 @@ def test_a_figure_of_the_appendix_is_placed_nowhere_and_may_be_referred_to_anywh
     assert repair_outline(GOOD, inputs) == (GOOD, ())
     placed = changed(0, figures=("further",))
     repaired, faults = repair_outline(placed, inputs)
-    assert any("'further' is in the appendix" in one for one in faults)
+    assert any("unknown name 'further' in figures" in one for one in faults)
     assert repair_outline(repaired, inputs) == (repaired, ())
     assert "further" in {one.name for one in build_section_inputs(inputs, GOOD, (GOOD.sections[0].title,), ()).figures}
 
@@ -211,13 +210,13 @@ def test_a_hypothesis_that_is_told_nowhere_is_left_out_and_the_program_tells_it(
         return DRAFT.model_copy(update={"abstract": abstract, "sections": (Section(title="Results", body=body),)})
 
     def found(abstract: str, body: str) -> tuple[str, ...]:
-        return missing_statements(draft(abstract, body), statements)
+        return complete_draft(draft(abstract, body), statements)[0]
 
     first, second = (rf"It is \result{{{one.key}/1.mean}}." for one in DECIDED)
     assert len(found("", "")) == 2 and "print \\result{hypothesis/calmer/1.mean}" in found("", "")[0]
     assert found("", first + second) == () and len(found(first, second)) == 1
-    told = add_missing_statements(draft("It is so.", "As follows."), statements)
-    assert missing_statements(told, statements) == () and told == add_missing_statements(told, statements)
+    told = complete_draft(draft("It is so.", "As follows."), statements)[1]
+    assert complete_draft(told, statements)[0] == () and told == complete_draft(told, statements)[1]
     assert told.abstract == "It is so." and told.sections[0].body.startswith(
         "As follows.\n\nThe confirmatory hypothesis ``\\setup{hypothesis.calmer.title}'' is supported: the "
         "estimate is \\result{hypothesis/calmer/1.mean} (\\result{hypothesis/calmer/1.confidence}\\% interval "
@@ -272,7 +271,8 @@ def test_a_requested_estimate_is_shown_to_every_section() -> None:
 
 def test_keys_are_taken_without_a_macro_around_them_and_only_close_names_are_suggested() -> None:
     key, setup = INPUTS.result_keys[0], INPUTS.setups[0].key
-    written = changed(0, keys=(f"setup/{setup}", f"\\result{{{key}}}", "code.SOMETHING_ELSE"))
+    keys = (f"setup/{setup}", f"\\result{{{key}}}", "code.SOMETHING_ELSE")
+    written = PaperOutline.model_validate_json(changed(0, keys=keys).model_dump_json())
     repaired, faults = repair_outline(written, INPUTS)
     assert repaired.sections[0].keys == (setup, key)
     assert [one for one in faults if "code.SOMETHING_ELSE" in one] == [
@@ -314,18 +314,13 @@ def test_requests_for_what_is_registered_become_its_keys() -> None:
     assert found.sections[0].keys == ("hypothesis/gain/rival.mean", "estimate/size-of.mean", "hypothesis/gain/1.ci")
     assert found.sections[1:] == asked.sections[1:] and found.abstract == asked.abstract
     reversed_key = f"diff/{dataset}/{metric}/baseline@a~method@a"
-    rests_on = {reversed_key: "negative", "estimate/size-of": "negative", "estimate/opposite": "positive"}
     opposite = EstimateRequest(name="opposite", estimand=f"-({rival.estimand})")
-    turned = changed(0, keys=(f"{reversed_key}.mean",), rests_on=rests_on).model_copy(update={"estimates": (opposite,)})
+    turned = changed(0, keys=(f"{reversed_key}.mean",)).model_copy(update={"estimates": (opposite,)})
     turned = use_registered_keys(turned, plan, measured)
     bare = use_registered_keys(asked, plan, {"hypothesis/gain/1"})
     assert bare.estimates == requests, "a registered rival without a value is computed from other seeds"
     assert turned.sections[0].keys == ("hypothesis/gain/1.mean",)
-    assert turned.estimates == () and turned.sections[0].rests_on == {
-        "hypothesis/gain/1": "positive",
-        "estimate/size-of": "negative",
-        "hypothesis/gain/rival": "negative",
-    }
+    assert turned.estimates == ()
 
 
 def test_a_section_with_floats_sees_the_values_behind_them() -> None:
@@ -335,24 +330,3 @@ def test_a_section_with_floats_sees_the_values_behind_them() -> None:
     means = {one.key for one in INPUTS.results if one.listed and f"/{primary}/" in one.key}
     assert means and means <= {one.key for one in results.results}
     assert not means & {one.key for one in introduction.results}
-
-
-def test_claims_that_rest_on_what_the_record_does_not_have_are_corrected() -> None:
-    known = EstimateLine(key="estimate/cost", subject="cost", forms={"mean": "0.1", "ci": "[-0.1, 0.3]"}, sign="open")
-    decided = CALMER.model_copy(update={"sign": "positive", "verdict": "open", "subject": "gain"})
-    inputs = INPUTS.model_copy(
-        update={"estimates": (known,), "decided": (DECIDED[0].model_copy(update={"effects": (decided,)}),)}
-    )
-    planned = changed(0, claim="The cost is large.", rests_on={"estimate/cost.mean": "positive", "unknown": "open"})
-    planned = planned.model_copy(
-        update={"abstract": planned.abstract.model_copy(update={"rests_on": {decided.key: "supported"}})}
-    )
-    after = correct_claims(planned, inputs)
-    assert after.sections[0].claim == (
-        "The cost is large. [The record does not have this: cost: 0.1 [-0.1, 0.3] (estimate/cost) is open, not "
-        "positive. Write what it has.]"
-    )
-    assert f"({decided.key}) is positive and open, not supported" in after.abstract.claim
-    assert after.sections[1:] == planned.sections[1:]
-    right = changed(0, rests_on={"estimate/cost": "open", decided.key: "positive"})
-    assert correct_claims(right, inputs) == right

@@ -9,7 +9,7 @@ import pytest
 from labwright.models.roles.paper_writing import PaperOutline, PlannedAbstract, PlannedSection
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.paper_events import FiguresDrawn
-from labwright.record.schema.paper import FinalFigure
+from labwright.record.schema.paper import FinalFigure, PaperDraft, Section
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.latex_sources import FigureFile, PaperTable, read_drawn_size
 from labwright.stages.paper.outline import (
@@ -17,10 +17,10 @@ from labwright.stages.paper.outline import (
     TITLE_INCHES,
     count_page_words,
     count_text_words,
+    count_words,
     divide_words,
     find_crowding_figures,
     measure_floats,
-    measure_sections,
 )
 from labwright.stages.paper.paper_context import build_write_inputs
 from labwright.stages.paper.template import load_template
@@ -37,9 +37,9 @@ WORKSHOP, CONFERENCE = load_template("workshop"), load_template("conference")
 def test_the_estimate_comes_close_to_what_is_printed(printed: PrintedPaper) -> None:
     parts, template = printed.parts, load_template(printed.template)
     floats = measure_floats(parts.figures, parts.tables, parts.draft.captions, template)
-    parts_of_text = measure_sections(parts.draft, None, count_page_words(template), floats)
+    words = sum(count_words(parts.draft).values()) + sum(floats.values())
     headings = len(parts.draft.sections) * HEADING_INCHES / template.columns
-    found = sum(one.pages for one in parts_of_text) + (TITLE_INCHES + headings) / template.text_height
+    found = words / count_page_words(template) + (TITLE_INCHES + headings) / template.text_height
     assert found == pytest.approx(printed.found.pages_filled, abs=0.5)
 
 
@@ -104,9 +104,9 @@ def test_figures_that_leave_too_little_room_are_for_the_appendix(tmp_path: Path)
     assert inputs.text_words == count_text_words(WORKSHOP)
 
 
-def test_lengths_are_scaled_to_the_counted_pages_and_a_thin_paper_is_a_complaint() -> None:
-    found = measure_sections(synthetic_paper.DRAFT, 4.0, count_page_words(WORKSHOP), {"fig:loss": 200})
-    assert sum(one.pages for one in found) == pytest.approx(4.0, abs=0.05) and found[0].title == "abstract"
-    assert sum(one.floats for one in found) == 6
+def test_words_are_counted_without_floats_and_a_thin_paper_is_a_complaint() -> None:
+    body = r"It is \result{a/b.mean} here. \paperfigure{loss}"
+    draft = PaperDraft(title="T", abstract="We ask.", sections=(Section(title="Results", body=body),))
+    assert count_words(draft) == {"abstract": 2, "Results": 4}
     assert check_thinness(2.3, 4) and "fills 2.3 of 4 pages" in check_thinness(2.3, 4)[0]
     assert check_thinness(2.5, 4) == () and check_thinness(None, 4) == ()

@@ -35,7 +35,8 @@ needs_tex = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="TeX is 
 async def test_a_good_draft_becomes_a_clean_paper(workshop: PrintedPaper):
     found, folder = workshop.found, workshop.folder
     assert (found.violations, found.findings) == ((), ())
-    assert found.is_clean and found.pages is not None and found.pages <= TEMPLATE.page_limit
+    assert found.pdf is not None and not found.findings and not found.violations
+    assert found.pages is not None and found.pages <= TEMPLATE.page_limit
     text = await extract_pdf_text(folder / "paper.pdf")
     first = text.split("\f")[0]
     assert "Written by a program; what else must be disclosed is in Appendix A." in " ".join(first.split())
@@ -62,6 +63,11 @@ def test_page_one_says_why_a_paper_is_refused(tmp_path: Path) -> None:
     assert evidence in told("[number] page 1: '5': typed") and "DRAFT" not in told()
 
 
+def test_typed_quotes_are_printed_as_pairs(tmp_path: Path) -> None:
+    made = build_sources(synthetic_paper.make_short_paper(tmp_path, r'A "so-called" M\"uller said "M\"a".'), TEMPLATE)
+    assert r"A ``so-called'' M\"uller said ``M\"a''." in made.files["paper.tex"]
+
+
 @needs_tex
 async def test_a_refused_paper_is_stamped_on_every_page_and_still_readable(tmp_path: Path):
     long = "\n\n".join(["A plain sentence about nothing in particular. " * 30] * 8)
@@ -73,7 +79,7 @@ async def test_a_refused_paper_is_stamped_on_every_page_and_still_readable(tmp_p
     )
     found = await assess_paper(parts, TEMPLATE, tmp_path / "paper")
 
-    assert found.pdf is not None and not found.is_clean
+    assert found.pdf is not None and (found.findings or found.violations)
     text = await extract_pdf_text(found.pdf)
     pages = text.split("\f")
     assert len(pages) == 3 and all("DRAFT, not released" in page for page in pages)
@@ -87,7 +93,8 @@ async def test_the_pdf_check_reads_what_is_printed_not_what_is_written(tmp_path:
     """A class file that prints a number, and a false results.tex: the source check sees neither."""
     parts = synthetic_paper.make_short_paper(tmp_path, "It is \\result{" + KEY + "}.")
     folder = tmp_path / "paper"
-    assert (await assess_paper(parts, TEMPLATE, folder)).is_clean
+    found = await assess_paper(parts, TEMPLATE, folder)
+    assert found.pdf is not None and not found.findings and not found.violations
 
     (folder / "paper.tex").write_text(
         (folder / "paper.tex").read_text().replace("It is ", "It is \\char57\\char55\\ of ni{}nety or ")
@@ -152,7 +159,7 @@ async def test_a_loop_is_ended_at_the_limit(tmp_path: Path):
     class_file.write_text(class_file.read_text() + "\n\\AtBeginDocument{\\loop\\iftrue\\repeat}\n")
     built = await build_paper(
         synthetic_paper.make_short_paper(tmp_path, "x"),
-        load_template("looping", tmp_path),
+        load_template(str(class_file.parent)),
         tmp_path / "paper",
         timeout=1.0,
     )

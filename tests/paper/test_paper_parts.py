@@ -31,11 +31,11 @@ from labwright.review.evidence.tex_runner import latex_command, run_program
 from labwright.stages.paper.appendix import MAX_ITEMS, list_disclosures, render_appendix, render_incidents
 from labwright.stages.paper.citations import format_bibliography, read_verified_entries, to_reference
 from labwright.stages.paper.disclosure import build_supplement_tables, format_files
-from labwright.stages.paper.latex import PrintableCharacters, escape, mark_recorded
+from labwright.stages.paper.latex import escape, mark_recorded, replace_unprintable
 from labwright.stages.paper.paper_context import CAPTION_WITHOUT_DESCRIPTION, PaperContext, build_paper_parts
 from labwright.stages.paper.result_tables import build_result_tables
 from labwright.stages.paper.template import load_template
-from labwright.stages.paper.typesetting import PaperAssessment, find_section, list_obstacles, parse_chktex, parse_log
+from labwright.stages.paper.typesetting import PaperAssessment, find_section, list_obstacles, parse_log
 from labwright.stages.settings import PaperSettings
 from tests.paper import synthetic_paper
 
@@ -242,7 +242,9 @@ def test_costs_are_printed_or_said_to_be_unknown():
 
 
 def test_an_appendix_of_an_empty_run_says_so():
-    text = render_appendix(RunState(), [])
+    state = RunState()
+    state.search.data_plan = STATE.search.plan
+    text = render_appendix(state, [])
     assert "No experiment was run" in text and "Nothing was measured" in text
 
 
@@ -319,10 +321,10 @@ def test_text_of_the_record_is_escaped():
 
 
 def test_characters_are_known_by_the_class_or_replaced_and_reported():
-    characters = PrintableCharacters.from_styles(load_template().styles.values())
-    fitted = characters.replace_unprintable("é ± – “α” e\u0301 中\x07\u200d")
-    assert fitted.startswith("é ± – “α” é ") and fitted.endswith(r"\unknowncharacter{}\unknowncharacter{}")
-    assert len(characters.replacements) == 2 and any("U+4E2D" in one for one in characters.replacements)
+    styles = load_template().styles.values()
+    fitted, lines = replace_unprintable({"a": "é ± – “α” e\u0301 中\x07\u200d"}, styles)
+    assert fitted["a"].startswith("é ± – “α” é ") and fitted["a"].endswith(r"\unknowncharacter{}\unknowncharacter{}")
+    assert len(lines) == 2 and any("U+4E2D" in one for one in lines)
 
 
 @pytest.mark.slow
@@ -332,11 +334,10 @@ async def test_any_name_of_the_record_compiles_and_is_printed_as_text(tmp_path: 
     names = [f"a{chr(code)}b" for code in (*range(0x250), *range(0x2000, 0x2070), 0xFEFF, 0x202E, 0x1F600)]
     names += ["^^5cinput{/etc/hostname}", "\\write18{id}", "\\end{document}", "%x", "e\u0301\u0302", "{", "x" * 300]
     lines = "\\par\n".join(f"{function(name)}" for name in names for function in (escape, mark_recorded))
-    characters = PrintableCharacters.from_styles([])
     (tmp_path / "a.tex").write_text(
         "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{times,hyperref}\n"
         "\\newcommand{\\rec}[1]{#1}\\newcommand{\\unknowncharacter}{?}\n"
-        f"\\begin{{document}}{characters.replace_unprintable(lines)}\\end{{document}}\n"
+        f"\\begin{{document}}{replace_unprintable({'': lines}, [])[0]['']}\\end{{document}}\n"
     )
     ran = await run_program(latex_command("a"), tmp_path, timeout=600)
     assert ran.code == 0, ran.output[-2000:]
@@ -352,14 +353,11 @@ def test_a_log_is_read():
         ("reference 'fig:x' is undefined and prints ??", True),
         ("a line is too wide by 31 pt, at lines 4--5: reword it", False),
     ]
-    assert [str(one) for one in parse_chktex("18:7\n2:9\n")] == ["paper.tex line 7: typed quotes: write ``...''"]
 
 
 def test_findings_name_the_section_and_those_of_the_appendix_say_so():
     source = '\\begin{abstract}\nWe ask.\n\\end{abstract}\n\n\\section{Results}\n\nIt is "so".\n\n\\section{End}\n'
     assert find_section(source, 2) == "abstract" and find_section(source, 9) == "section 'End'"
-    (quotes,) = parse_chktex("18:7\n", source)
-    assert str(quotes) == "section 'Results': typed quotes: write ``...'', in 'It is \"so\".'"
     log = "Overfull \\hbox (31.4pt too wide) in paragraph at lines 7--8\n"
     (wide,) = parse_log(log, source)
     assert wide.by_edit and str(wide) == "section 'Results': a line is too wide by 31 pt, at lines 7--8: reword it"
@@ -368,14 +366,14 @@ def test_findings_name_the_section_and_those_of_the_appendix_say_so():
 
 
 def test_words_that_a_text_quotes_do_not_hold_up_its_release():
-    """A chktex finding quotes the draft: here a sentence that says what a finding about the length would say."""
-    source = '\\section{Results}\n\nWhere the limit is "five", TeX stopped and prints ??.\n'
-    (quoted,) = parse_chktex("18:3\n", source)
+    """A finding quotes the draft: here the name of a section that says what a finding about the length would say."""
+    source = "\\section{Where the limit is reached, TeX stopped}\n\nSo.\n"
+    (quoted,) = parse_log("Overfull \\hbox (31.4pt too wide) in paragraph at lines 3--3\n", source)
     assert "the limit is" in str(quoted) and not quoted.blocks
-    found = PaperAssessment(Path("paper.pdf"), 3, (quoted,))
+    found = PaperAssessment(Path("paper.pdf"), 3.0, (quoted,))
     assert list_obstacles(found) == ()
     stopped = PaperFinding(text="a sentence in words of its own", blocks=True)
-    assert list_obstacles(PaperAssessment(None, 3, (stopped, quoted))) == (str(stopped),)
+    assert list_obstacles(PaperAssessment(None, 3.0, (stopped, quoted))) == (str(stopped),)
 
 
 def test_a_figure_outside_of_the_text_has_a_caption_that_may_be_printed(tmp_path: Path) -> None:

@@ -23,15 +23,13 @@ from labwright.record.schema.hypotheses import Effect, Hypothesis, HypothesisVer
 from labwright.record.schema.paper import EstimateRequest, FinalFigure, PaperDraft, PaperFinding, Section
 from labwright.review.evidence import check_draft
 from labwright.stages.paper import required_statements
-from labwright.stages.paper.claim_check import build_claim_record
 from labwright.stages.paper.outline import is_disclosure
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
 from labwright.stages.paper.reflection import drop_figure
 from labwright.stages.paper.required_statements import (
-    add_missing_statements,
+    complete_draft,
     list_required_statements,
     list_stopping_statements,
-    missing_statements,
 )
 from labwright.stages.paper.typesetting import assess_paper, select_best
 from labwright.stages.settings import PaperSettings
@@ -105,9 +103,9 @@ def test_the_binder_takes_what_is_owed_whatever_things_are_called(titles: list[s
     made = material(called(titles))
     statements, evidence = build_write_inputs(made).statements, made.evidence
     assert [one.id for one in statements if one.id.startswith("ladder")] == ["ladder-off-the-shelf"]
-    draft = add_missing_statements(DRAFT, statements)
-    assert len(missing_statements(DRAFT, statements)) >= 2
-    assert missing_statements(draft, statements) == ()
+    draft = complete_draft(DRAFT, statements)[1]
+    assert len(complete_draft(DRAFT, statements)[0]) >= 2
+    assert complete_draft(draft, statements)[0] == ()
     assert [str(one) for one in check_draft(draft, evidence)] == []
 
 
@@ -116,7 +114,7 @@ def test_the_binder_takes_what_is_owed_whatever_things_are_called(titles: list[s
 async def test_what_is_owed_stands_in_the_pdf_whatever_things_are_called(titles: Sequence[str], tmp_path: Path) -> None:
     made = material(called(titles))
     statements = build_write_inputs(made).statements
-    draft = add_missing_statements(DRAFT, statements)
+    draft = complete_draft(DRAFT, statements)[1]
     parts = replace(
         synthetic_paper.make_short_paper(tmp_path, ""),
         draft=draft,
@@ -197,7 +195,7 @@ def test_a_rival_that_no_fresh_seed_measured_is_said_to_be_so() -> None:
     request = EstimateRequest(name="kept", estimand=rival.estimand)
     found, faults = compute_requested_estimates(run, (request,))
     assert faults == () and len(found[0].found.values) > 1
-    record = build_claim_record(made)
+    record = made.claim_record
     cells = [("digits", "no-schedule", "noise40"), ("digits", "method", "noise40")]
     known = record.find_all(dict(zip(cells, (1.0, -1.0), strict=True)), "log_loss")
     assert [one.key for one in known] == [key]
@@ -212,11 +210,11 @@ def test_an_outcome_that_a_section_reports_in_words_needs_no_sentence_beside_the
     [item] = [one for one in material(run).statements if one.id == "hypothesis-gain"]
     body = r"It helped, as registered. \papertable{hypotheses}"
     text = DRAFT.model_copy(update={"sections": (Section(title="Results", body=body),)})
-    assert len(missing_statements(text, [item])) == 1
-    assert missing_statements(text, [item], (), ["hypothesis-gain"]) == ()
-    assert add_missing_statements(text, [item], (), ["hypothesis-gain"]) == text
+    assert len(complete_draft(text, [item])[0]) == 1
+    assert complete_draft(text, [item], (), ["hypothesis-gain"])[0] == ()
+    assert complete_draft(text, [item], (), ["hypothesis-gain"])[1] == text
     bare = text.model_copy(update={"sections": (Section(title="Results", body="It helped."),)})
-    assert len(missing_statements(bare, [item], (), ["hypothesis-gain"])) == 1, "no table prints it"
+    assert len(complete_draft(bare, [item], (), ["hypothesis-gain"])[0]) == 1, "no table prints it"
 
 
 def test_no_page_limit_takes_out_what_is_owed() -> None:

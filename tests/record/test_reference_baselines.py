@@ -36,12 +36,7 @@ from labwright.record.schema.nodes import Attempt, CellRun, format_node_id
 from labwright.review.evidence import check_draft
 from labwright.search.stage_snapshot import StageSnapshot
 from labwright.search.tuning import next_reference_run, sample_settings
-from labwright.stages.paper.outline import list_program_sentences
-from labwright.stages.paper.required_statements import (
-    add_missing_statements,
-    list_reference_statements,
-    missing_statements,
-)
+from labwright.stages.paper.required_statements import complete_draft, list_reference_statements
 from tests.paper.synthetic_paper import DRAFT, PLAN, make_events, make_evidence, make_state
 
 METRIC = PLAN.primary_metric.name
@@ -154,12 +149,12 @@ def test_a_rung_that_beats_every_arm_is_reported_once_in_the_results_for_orienta
     assert find_reference_wins(just) == () == list_reference_statements(just), "no better than the best arm"
     told = list_reference_statements(run)
     assert [one.id for one in told] == ["ladder-off-the-shelf"] and not told[0].abstract
-    draft = add_missing_statements(DRAFT, told)
-    assert len(missing_statements(DRAFT, told)) == 1 and missing_statements(draft, told) == ()
-    assert add_missing_statements(draft, told) == draft
+    draft = complete_draft(DRAFT, told)[1]
+    assert len(complete_draft(DRAFT, told)[0]) == 1 and complete_draft(draft, told)[0] == ()
+    assert complete_draft(draft, told)[1] == draft
     assert draft.abstract == DRAFT.abstract and "trained on the training data as provided" in told[0].text
     assert [told[0].text in one.body for one in draft.sections].count(True) == 1
-    base = replace(make_evidence(run), statements=list_program_sentences(told))
+    base = replace(make_evidence(run), statements=tuple(text for one in told for text in one.sentences))
     texts = "\n".join(draft.texts)
     known = dict(base.results) | {
         use.key: print_value(0.001, 3)

@@ -28,7 +28,6 @@ from labwright.review.claims.sentences import (
     build_vocabulary,
     group_paragraphs,
     is_valid_reading,
-    list_parts,
     names_two_arms,
     split_sentences,
 )
@@ -740,7 +739,7 @@ def draft(body: str, abstract: str = "We ask. It helps.") -> PaperDraft:
 
 
 def test_every_text_is_split_and_title_abstract_and_conclusion_are_read_twice() -> None:
-    parts = list_parts(draft("Mixup helps.\n\nWine is small."))
+    parts = draft("Mixup helps.\n\nWine is small.").parts
     found = split_sentences(parts, RECORD, lambda text: text, exempt=("Wine is  small.",))
     assert [one.text for one in found] == [
         "On mixup", "We ask.", "It helps.", "Results", "Mixup helps.", "Conclusion", "It ends.", "The loss by level.",

@@ -37,11 +37,7 @@ from labwright.review.evidence import check_draft
 from labwright.stages.paper.appendix import list_ablation_rows
 from labwright.stages.paper.disclosure import format_disclosure
 from labwright.stages.paper.paper_context import PaperContext
-from labwright.stages.paper.required_statements import (
-    add_missing_statements,
-    list_addendum_statements,
-    missing_statements,
-)
+from labwright.stages.paper.required_statements import complete_draft, list_addendum_statements
 from labwright.stages.paper.response import describe_requests, list_outcomes
 from labwright.stages.reviewer_requests import run_addendum
 from labwright.stages.settings import PaperSettings
@@ -171,9 +167,9 @@ def test_the_paper_the_prompts_and_the_disclosure_say_that_it_is_an_addendum(
     (statement,) = list_addendum_statements(state)
     assert "not part of the first registration" in statement.text and "half-weight" in statement.text
     bare = PaperDraft(title="T", abstract="A.", sections=(Section(title="Results", body="It fell."),))
-    assert "refer to Table~\\ref{tab:addendum}" in missing_statements(bare, [statement])[0]
-    completed = add_missing_statements(bare, [statement])
-    assert missing_statements(completed, [statement]) == () and "\\result" not in completed.sections[0].body
+    assert "refer to Table~\\ref{tab:addendum}" in complete_draft(bare, [statement])[0][0]
+    completed = complete_draft(bare, [statement])[1]
+    assert complete_draft(completed, [statement])[0] == () and "\\result" not in completed.sections[0].body
     material = PaperContext(state, world.bench.folder, PaperSettings(), requests=list_requests(state))
     (table,) = [one for one in material.tables if one.name == "addendum"]
     assert table.placement == "appendix" and re.findall(r"\\result\{(\S+)\.n\}", table.tabular) == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,10 +17,11 @@ from labwright.record.run_folder import RunFolder
 from labwright.record.schema.claims import ReadClaim, ReadSentence
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.stages.paper import paper_context, paper_steps, reflection
-from labwright.stages.paper.claim_check import CUT_NOTE, build_claim_record, list_sentences
+from labwright.stages.paper.claim_check import CUT_NOTE, list_sentences
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.paper_steps import release_paper, write_draft
 from labwright.stages.paper.reflection import reflect
+from labwright.stages.paper.required_statements import complete_draft
 from labwright.stages.paper.typesetting import check_abstract, select_best
 from labwright.stages.settings import PaperSettings
 from tests.paper import synthetic_paper
@@ -156,12 +158,12 @@ async def test_a_sentence_without_a_usable_reading_is_asked_once_more_and_then_b
 async def test_a_draft_that_leaves_out_a_required_statement_is_not_released(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def untold(draft: PaperDraft, *_: object, **__: object) -> PaperDraft:
-        return draft
+    def untold(draft: PaperDraft, *rest: Any, **named: Any) -> tuple[tuple[str, ...], PaperDraft]:
+        return complete_draft(draft, *rest, **named)[0], draft
 
     require_point(monkeypatch)
     for module in (paper_steps, reflection):  # the program adds what a writer leaves out: here it does not
-        monkeypatch.setattr(module, "add_missing_statements", untold)
+        monkeypatch.setattr(module, "complete_draft", untold)
     desk = Desk(tmp_path, scripted())
     ended = await finish(desk)
     assert not ended.released
@@ -209,7 +211,7 @@ def test_a_caption_by_the_program_or_of_a_figure_outside_of_the_paper_is_not_rea
         sections=(Section(title="End", body=f"It ends.\n\n\\paperfigure{{{own}}}\n\n\\paperfigure{{loss}}"),),
         captions={own: "It helps.", "loss": "Loss.", "curves": "No text refers to it."},
     )
-    sentences = list_sentences(material, build_claim_record(material), draft)
+    sentences = list_sentences(material, draft)
     assert [one.text for one in sentences] == ["Smoothing", "We ask.", "End", "It ends.", "Loss."]
 
 

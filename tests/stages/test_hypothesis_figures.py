@@ -13,7 +13,7 @@ from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.reducers.run_state import RunState, SearchState
 from labwright.record.schema.hypotheses import ClaimForm, Effect, Hypothesis
 from labwright.stages.paper.figures import build_style, build_style_files
-from labwright.stages.paper.hypothesis_figures import SCRIPT_PATH, build_figure_data, build_figure_script, format_json
+from labwright.stages.paper.hypothesis_figures import SCRIPT_PATH, build_figure_data, build_figure_script
 from labwright.stages.paper.template import load_template
 from tests.hypotheses import make_hypotheses
 from tests.paper import synthetic_paper
@@ -133,8 +133,8 @@ def test_the_figure_is_drawn_by_the_program(tmp_path: Path) -> None:
     assert script is not None
     assert [one.name for one in script.figures] == ["decided"]
     (tmp_path / "inputs").mkdir()
-    (tmp_path / "inputs" / "decided.json").write_text(format_json(data))
-    assert json.loads(format_json(data)) == data
+    (tmp_path / "inputs" / "decided.json").write_text(json.dumps(data))
+    assert json.loads(json.dumps(data)) == data
     for name, text in build_style_files(build_style(load_template("workshop"))).items():
         (tmp_path / name).write_text(text)
     code = "\n".join((script.script, *(one.code for one in script.figures)))

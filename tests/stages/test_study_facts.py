@@ -53,7 +53,6 @@ def test_the_facts_have_plan_tuning_settings_metrics_and_seeds() -> None:
         assert line in text, line
     assert re.search(r"^Setting of smooth: learning_rate 0\.0011.*\.$", text, re.MULTILINE)
     assert "The program tuned no arm" in list_facts(make_sample().state)
-    assert list_study_facts(RunState(), [], {}).lines == ()
 
 
 def test_the_facts_have_the_notes_of_the_plan_and_the_seeds_of_each_arm() -> None:

@@ -25,7 +25,7 @@ from labwright.record.schema.paper import PaperDraft, Section
 from labwright.sandbox.job import CellResult, Job
 from labwright.search.replication import FRESH_SEED_OFFSET
 from labwright.search.settings import SearchSettings, StageLimits
-from labwright.stages.paper.required_statements import add_missing_statements, list_required_statements
+from labwright.stages.paper.required_statements import complete_draft, list_required_statements
 from labwright.stages.paper.result_tables import build_result_tables
 from labwright.stages.stage_runner import StageRunner
 from tests.fake_executor import FakeExecutor
@@ -165,7 +165,7 @@ async def test_the_controls_are_exploratory_differences_and_rows_of_a_table(tmp_
         r"We compared \setup{arm.baseline.title} and \setup{arm.method.title}"
     ], "without a control once for the pair"
     text = PaperDraft(title="T", abstract="A.", sections=(Section(title="Results", body="R."),))
-    assert add_missing_statements(text, alone) == text, "a section may say it in other words: its readers decide"
-    assert alone[0].text in add_missing_statements(text, alone, alone).sections[0].body
+    assert complete_draft(text, alone)[1] == text, "a section may say it in other words: its readers decide"
+    assert alone[0].text in complete_draft(text, alone, alone)[1].sections[0].body
     [decision] = decide_hypotheses(state)
     assert decision.verdict == "supported" and len(decision.parts[0].values) == 5
