@@ -386,7 +386,7 @@ def format_decision(one: HypothesisDecision) -> str:
     )
     more = next((f", {text}" for part in one.parts if part.low is not None and (text := describe_need(part))), "")
     together = f"; together {one.verdict}" if len(one.parts) > 1 else ""
-    more += next((f"; {text}" for part in one.parts for text in format_lost_seeds(part, one.hypothesis)), "")
+    more += next((f"; {text}" for part in one.parts for text in format_lost_seeds(part)), "")
     more += f"; {one.saturated}" * bool(one.saturated)
     more += (
         f"; the alternative predicts {one.hypothesis.rival.theirs}, observed: {one.rival_sign or 'open'}"

@@ -564,14 +564,6 @@ def _find_faults(one: Hypothesis, plan: DataPlan) -> Iterator[str]:
     if by_dataset and len(plan.datasets) < 3:
         few = f"the plan has only {len(plan.datasets)}: use at least three, or unit 'seeds'"
         yield f" has datasets as its unit, but {few}"
-    unbound = sorted({metric.name for metric in _iterate_metrics(one, plan) if metric.worst is None})
-    if one.diverged == "worst value" and unbound:
-        yield (
-            f" counts diverged training as the worst value, but {', '.join(unbound)} has none: set `worst` of the "
-            "metric, or `diverged` to 'left out'"
-        )
-    if one.diverged == "worst value" and by_dataset:
-        yield ": with unit 'datasets' diverged seeds must be left out: set `diverged` to 'left out'"
     if (one.unit == "seeds and clusters") != bool(one.cluster):
         yield ": `cluster` must be set for unit 'seeds and clusters', and only for it"
     if one.confirmatory and rival is None:
@@ -603,12 +595,6 @@ def _find_order_faults(plan: DataPlan) -> Iterator[str]:
             before = by_id.get(before.presupposes)
         if before is not None and before.id == one.id:
             yield f"{where}, which presupposes it in turn ({' <- '.join(seen)}): no order of tests is possible"
-
-
-def _iterate_metrics(one: Hypothesis, plan: DataPlan) -> Iterator[MetricSpec]:
-    for effect in (*one.effects, *one.alternatives):
-        with suppress(EstimandError):  # reported for the effect itself
-            yield find_effect_metric(effect, plan)
 
 
 def _find_effect_fault(effect: Effect, plan: DataPlan, *, sized: bool = True, everywhere: bool = False) -> str | None:

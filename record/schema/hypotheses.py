@@ -114,13 +114,6 @@ class Hypothesis(FrozenModel):
         description="for unit 'seeds and clusters': the column that groups examples; it needs at least five values in "
         "test",
     )
-    diverged: Literal["left out", "worst value"] = Field(
-        default="left out",
-        exclude_if=lambda value: value == "left out",
-        description="how a seed counts if training of an arm that is read diverged: left out, with the rate of each "
-        "arm reported; or as the metric's worst value, which takes about a hundred seeds to support anything, since "
-        "fewer do not show that divergence is rare",
-    )
     rival: RivalExplanation | None = Field(default=None, description="required for every confirmatory hypothesis")
     confirmatory: bool = Field(default=True, description="whether it is confirmatory rather than exploratory")
     presupposes: str = Field(
