@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from labwright.record.errors import UsageError
-from labwright.record.schema import FrozenModel
+from labwright.record.schema import FrozenModel, is_empty
 from labwright.record.schema.repository import BaselineVerdict, ExpectedResult
 
 DEFAULT_RELATIVE_TOLERANCE = 0.05
@@ -107,17 +107,11 @@ class Ablation(FrozenModel):
     name: str = Field(
         pattern=r"^[A-Za-z][A-Za-z0-9_-]*$",
         max_length=60,
-        description="its arm: `without-<part>`, or a short identifier that names the replacement",
+        description="its arm: `without-<part>`, or a name of the replacement",
     )
-    title: str = Field(
-        default="",
-        exclude_if=lambda value: not value,
-        description="its short name for readers, e.g. 'half the weight'; empty: the name",
-    )
+    title: str = Field(default="", exclude_if=is_empty, description="its short name for readers: 'half the weight'")
     same_as: str = Field(
-        default="",
-        exclude_if=lambda value: not value,
-        description="the baseline of the plan that this change makes of the method, at its setting; else empty",
+        default="", exclude_if=is_empty, description="baseline of the plan that this change makes of the method"
     )
     part: str = Field(min_length=1, description="the part of the method that is changed, in a few words, not in code")
     action: AblationAction
@@ -165,7 +159,7 @@ class Surprise(FrozenModel):
 
     control: str = Field(description="`name` of the planned ablation that shows what causes it")
     conditions: tuple[str, ...] = Field(
-        min_length=1, max_length=4, description="measured conditions, `arm` or `arm@level`, whose values surprise"
+        min_length=1, max_length=4, description="`arm` or `arm@level` whose values surprise"
     )
     finding: str = Field(min_length=1, description="what was expected and what was measured, in one sentence")
 

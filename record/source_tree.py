@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from pydantic import Field
 
 from labwright.record.python_syntax import collect_constants, collect_defaults
-from labwright.record.schema import FrozenModel, Scalar, replace_unencodable
+from labwright.record.schema import FrozenModel, Scalar, is_empty, replace_unencodable
 from labwright.record.schema.data_plan import Arm
 from labwright.record.schema.nodes import Cell
 from labwright.record.schema.repository import RepositoryCommand
@@ -310,9 +310,9 @@ class RepositoryProgram(FrozenModel):
     """File of predictions that the host scores, instead of both metrics."""
     test_metric: str = Field(default="", description="read by the host, sealed with the cell until the search ends")
     environment: str = Field(default="", description="sha256 of interpreter, packages and mounted data")
-    results: ScriptResults | None = Field(default=None, exclude_if=lambda value: value is None)
+    results: ScriptResults | None = Field(default=None, exclude_if=is_empty)
     """What the command measures, instead of metrics."""
-    traced: bool = Field(default=False, exclude_if=lambda value: not value)
+    traced: bool = Field(default=False, exclude_if=is_empty)
     levels: dict[str, tuple[str, ...]] = Field(default_factory=dict, description="level -> words")
     dimensions: dict[str, str] = Field(default_factory=dict)
     """Hyperparameter -> the word that sets it, containing {value}."""

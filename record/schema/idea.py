@@ -201,20 +201,15 @@ class DesignedMetric(FrozenModel):
     margin: float | None = Field(
         default=None,
         gt=0,
-        description="of the metric that decides: the smallest difference that matters, in its unit; the question's, if "
-        "it names one",
+        description="of the deciding metric: smallest difference that matters, from the question if it has one",
     )
 
 
 class ExperimentDesign(FrozenModel):
     """The experiment, recorded before any file is changed."""
 
-    constants: tuple[ExperimentVariable, ...] = Field(
-        default=(), max_length=30, description="settings that are equal for all arms"
-    )
-    varied: tuple[ExperimentVariable, ...] = Field(
-        min_length=1, max_length=12, description="settings that differ between the arms"
-    )
+    constants: tuple[ExperimentVariable, ...] = Field(default=(), max_length=30, description="settings equal for all")
+    varied: tuple[ExperimentVariable, ...] = Field(min_length=1, max_length=12, description="settings that differ")
     arms: tuple[DesignedArm, ...] = Field(min_length=2, max_length=20)
     metrics: tuple[DesignedMetric, ...] = Field(min_length=1, max_length=8)
     seeds: int = Field(ge=1, le=50, description="number of repetitions of each arm in the first run, with seeds from 0")

@@ -216,9 +216,7 @@ SpaceItem = TypeVar("SpaceItem", Hyperparameter, Arm, Level)
 class CommandSpace(FrozenModel):
     """Items that every plan of the study must contain unchanged."""
 
-    hyperparameters: tuple[Hyperparameter, ...] = Field(
-        default=(), description="tuned hyperparameters with their words"
-    )
+    hyperparameters: tuple[Hyperparameter, ...] = Field(default=(), description="tuned hyperparameters, with words")
     arms: tuple[Arm, ...] = Field(default=(), description="arms with their words")
     levels: tuple[Level, ...] = Field(default=(), description="levels with their words")
     factor: str = Field(default="", description="the quantity that the levels vary")
