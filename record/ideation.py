@@ -166,13 +166,6 @@ class IdeaOrigin(FrozenModel):
     run: str
     reasons: tuple[tuple[StudyFinding, str], ...] = Field(description="(finding, why it leads to the idea)")
 
-    def to_json(self) -> dict[str, Any]:
-        reasons = [
-            {"Key": found.key, "Verdict": found.verdict, "Quote": found.quote, "Why": why}
-            for found, why in self.reasons
-        ]
-        return {"Run": self.run, "Reasons": reasons}
-
 
 class FinalIdea(FrozenModel):
     """An idea with all its checks."""
@@ -195,19 +188,4 @@ class FinalIdea(FrozenModel):
             for key, value in self.idea.model_dump(mode="json", by_alias=True).items()
             if value or key not in ("Datasets", "Metric", "Code", "Anchors")
         }
-        closest = [
-            {
-                **{name.title(): getattr(one.work, name) for name in ("title", "year", "identifier")},
-                "Authors": list(one.work.authors),
-                "Difference": one.difference,
-                "Quote": one.quote,
-            }
-            for one in self.closest
-        ]
-        return fields | {
-            "Novelty": {"Status": self.novelty, "Said": self.novelty_statement, "Queries": list(self.queries)},
-            "Closest Papers": closest,
-            "Feasibility": {"Fits": self.fit.fits, "Why": list(self.fit.why), **self.estimate.model_dump(mode="json")},
-            "Remarks": list(self.remarks),
-            **({"Follows": self.origin.to_json()} if self.origin is not None else {}),
-        }
+        return fields | self.model_dump(mode="json", exclude={"idea"})
