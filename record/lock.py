@@ -84,20 +84,11 @@ def _read_boot_id() -> str:
 
 
 def _read_start(pid: int) -> str | None:
-    """Return the start of a process; None if it has ended, "" if the system does not tell."""
-    try:
+    """Return the start of a process; None if it has ended."""
+    with suppress(OSError, ValueError):
         state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return None if state in "ZX" else rest[18]
-    except (OSError, IndexError):
-        if Path("/proc/self/stat").exists():
-            return None
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return None
-    except OSError:
-        pass
-    return ""
+    return None
 
 
 class FolderLock:

@@ -188,12 +188,11 @@ def decide_hypotheses(state: RunState, levels: Mapping[str, float] | None = None
         exploratory = tuple(one.model_copy(update={"confirmatory": False}) for one in plan.hypotheses)
         plan = plan.model_copy(update={"hypotheses": exploratory})
     (nodes, fresh), lock = find_deciding_nodes(state), search.current_lock
+    decide = partial(decide_from_looks, plan, levels=levels or {}, scores=read_constant_scores(state))
     if search.looks and lock is not None and fresh:
         last = search.looks[-1]
         ended = bool(last.ends) and last.look + 1 < len(lock.looks)
-        samples = _read_looks(state, nodes)
-        scores = read_constant_scores(state)
-        return decide_from_looks(plan, samples, confirmed=True, levels=levels or {}, ended=ended, scores=scores)
+        return decide(_read_looks(state, nodes), confirmed=True, ended=ended)
     scored = bool(search.test_measurements)
 
     def find_resampled(key: str) -> ResampledInterval | None:
@@ -201,14 +200,7 @@ def decide_hypotheses(state: RunState, levels: Mapping[str, float] | None = None
         return search.resampled_intervals.get(key, unknown) if scored else None
 
     confirmed = fresh and not (lock is not None and lock.looks) and (scored or not has_test_data(nodes))
-    return decide_from_runs(
-        plan,
-        read_deciding_runs(state),
-        confirmed=confirmed,
-        levels=levels or {},
-        find_resampled=find_resampled,
-        scores=read_constant_scores(state),
-    )
+    return decide([LookSample([read_values(state, one) for one in nodes], find_resampled)], confirmed=confirmed)
 
 
 def read_constant_scores(state: RunState) -> ConstantScores:
