@@ -142,8 +142,8 @@ class NodeProbed(FrozenModel):
     type: Literal["probed"] = "probed"
     node: str
     probe: Literal["labels", "seed", "rows", "arms"]
-    """Labels: training labels permuted; seed: another seed; rows: every second row to be predicted replaced; arms (in
-    old records): names of baseline and method swapped."""
+    """Labels: training labels permuted; rows: every second row to be predicted replaced; in old records also seed (the
+    replicates) and arms (names of baseline and method swapped)."""
     seconds: float = 0.0
     measurements: tuple[Measurement, ...] = ()
     outcome: Literal["moved", "still", "unclear"]
