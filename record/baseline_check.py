@@ -45,23 +45,15 @@ def parse_expected(text: str) -> ExpectedResult:
     match = _EXPECTED_PATTERN.fullmatch("".join(text.split()))
     if match is None or not math.isfinite(value := float(match[1])):
         raise ExpectedError(f"cannot read the expected result {text!r}: write 0.83, 0.83±0.02 or 0.83±5%")
-    if match[2]:
-        raise ExpectedError(_explain_ambiguity(text, match))
+    if match[2]:  # in 79.2 % ± 1 %, the tolerance may be absolute or relative
+        points = match[3] or f"{100 * DEFAULT_RELATIVE_TOLERANCE:g}"
+        both = f"{match[1]}±{points} for a tolerance in the metric's own unit, or {match[1]}±{points}% of the value"
+        raise ExpectedError(f"{text!r} is ambiguous: write {both}")
     tolerance = float(match[3]) if match[3] else 100 * DEFAULT_RELATIVE_TOLERANCE
     tolerance *= abs(value) / 100 if match[4] or not match[3] else 1.0
     if not (0 <= tolerance < math.inf) or (not tolerance and not match[3]):
         raise ExpectedError(f"the tolerance of {text!r} is not positive: write for example {match[1]}±0.02")
     return ExpectedResult(value=value, tolerance=tolerance)
-
-
-def _explain_ambiguity(text: str, match: re.Match[str]) -> str:
-    """Explain why a percentage is ambiguous: in 79.2 % ± 1 %, the tolerance may be absolute or relative."""
-    value, points = float(match[1]), float(match[3] or 100 * DEFAULT_RELATIVE_TOLERANCE)
-    share = f"{100 * points / abs(value):.2g}" if value else "5"
-    return (
-        f"{text!r} is ambiguous: in the metric's own unit write {match[1]}±{points:g} for this absolute tolerance, or "
-        f"{match[1]}±{share}% for the same as a relative tolerance"
-    )
 
 
 def check_baseline(values: Sequence[float | None], expected: ExpectedResult | None) -> BaselineComparison:
