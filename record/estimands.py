@@ -454,8 +454,8 @@ def _resolve_name(name: str, axis: Axis, at: EvaluationContext) -> str:
     return {each: full for full, each in whole.items()}.get(tuple(chosen.values()), "+".join(chosen.values()))
 
 
-def _format_first(names: Sequence[str], most: int = 12) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "") or "none"
+def _format_first(names: Sequence[str]) -> str:
+    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "") or "none"
 
 
 def _resolve_axis(axis: Axis | None, names: tuple[str, ...], at: EvaluationContext) -> tuple[Axis, tuple[str, ...]]:

@@ -68,15 +68,13 @@ def select_code(files: Mapping[str, str]) -> dict[str, str]:
     return {path: files[path] for path in names}
 
 
-def format_diff(
-    a: Mapping[str, str], b: Mapping[str, str], names: tuple[str, str] = ("", ""), *, around: int = 2
-) -> str:
+def format_diff(a: Mapping[str, str], b: Mapping[str, str], names: tuple[str, str]) -> str:
     """Return a unified diff of two trees, each file under its path, with `names` before the paths."""
     lines: list[str] = []
     for path in dict.fromkeys((*a, *b)):
         before, after = (tree.get(path, "").splitlines() for tree in (a, b))
         shown = (f"{name} {path}".strip() for name in names)
-        lines += unified_diff(before, after, *shown, lineterm="", n=around)
+        lines += unified_diff(before, after, *shown, lineterm="", n=2)
     return "\n".join(lines)
 
 

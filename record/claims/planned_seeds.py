@@ -50,12 +50,7 @@ class PlannedSeeds(NamedTuple):
 
 
 def compute_planned_seeds(
-    effect: Effect,
-    sd: float,
-    *,
-    level: float = SIGNIFICANCE_LEVEL,
-    examples: float = 0.0,
-    examples_freedom: float = inf,
+    effect: Effect, sd: float, *, level: float = SIGNIFICANCE_LEVEL, examples: float = 0.0
 ) -> PlannedSeeds:
     """Return the seeds at which an effect's claim is supported with 80 % power at its design value.
 
@@ -63,7 +58,7 @@ def compute_planned_seeds(
     is that of the look that should suffice: the level after correction times the weight of the look.
     """
     sizes = _list_sample_sizes()
-    predict = partial(predict_seeds, effect, sd=sd, level=level, examples=examples, examples_freedom=examples_freedom)
+    predict = partial(predict_seeds, effect, sd=sd, level=level, examples=examples)
     place = bisect_left(sizes, True, key=lambda n: predict(n).power >= TARGET_TEST_POWER)
     return predict(sizes[place]) if place < len(sizes) else predict(MAX_UNITS)._replace(n=None)
 

@@ -58,11 +58,11 @@ class RepositoryCommand(FrozenModel):
             return rest.rpartition("@")[2]
         return rest.partition("@")[0]
 
-    def build_argv(self, seed: int, *, out: str = "out", device: str = "cpu", extra: tuple[str, ...] = ()) -> list[str]:
+    def build_argv(self, seed: int, *, out: str = "out", device: str = "cpu") -> list[str]:
         """Return the command line of one run."""
         folder, _ = split_folder(self.argv)
         known = {"{seed}": str(seed), "{out}": posixpath.relpath(out, folder) if folder else out, "{device}": device}
-        return [re.sub(r"\{(?:seed|out|device)\}", lambda one: known[one[0]], word) for word in (*self.argv, *extra)]
+        return [re.sub(r"\{(?:seed|out|device)\}", lambda one: known[one[0]], word) for word in self.argv]
 
 
 class RepositoryEdit(FrozenModel):
