@@ -158,12 +158,9 @@ def _normalise_fields(raw: object) -> dict[str, Any]:
 
 def _list_idea_names(ideas: list[Any]) -> str:
     """List the ideas' names with their indices, cut to fit a line."""
-    names: list[str] = []
-    for number, idea in enumerate(ideas[:8]):
-        pairs = cast("dict[Any, Any]", idea).items() if isinstance(idea, dict) else ()
-        name = next((name for key, name in pairs if str(key).lower() == "name" and name), "no name")
-        names.append(f"{number}: {str(name)[:40]}")
-    return ", ".join(names) + (", ..." if len(ideas) > 8 else "")
+    pairs = [cast("dict[Any, Any]", one).items() if isinstance(one, dict) else () for one in ideas[:8]]
+    names = [next((str(name)[:40] for key, name in one if str(key).lower() == "name"), "no name") for one in pairs]
+    return ", ".join(f"{number}: {name}" for number, name in enumerate(names)) + ", ..." * (len(ideas) > 8)
 
 
 # A research question about a repository, the experiment that answers it, and its measurements.

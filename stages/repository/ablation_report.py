@@ -27,7 +27,6 @@ from labwright.record.claims.estimates import (
 from labwright.record.claims.part_effects import (
     PartEffect,
     compute_baseline_claim,
-    compute_fresh_baseline_claim,
     format_report_claims,
     format_report_texts,
 )
@@ -265,7 +264,7 @@ def build_report_files(state: RunState) -> dict[str, str]:
         "is_seeded": any("{seed}" in word for word in ran),
         "is_scored": found is not None and found.command.metric.startswith(PREDICTIONS_KIND),
         "baseline": compute_baseline_claim(state),
-        "fresh_baseline": compute_fresh_baseline_claim(state),
+        "fresh_baseline": compute_baseline_claim(state, fresh=True),
         "floor": ablation.tried_mutations.get((WHOLE_TRAINING, 0)),
         "texts": format_report_texts(state),
         "limit_reason": state.limit_reason,
