@@ -94,14 +94,12 @@ def read_constants(files: Mapping[str, str], *, defaults: bool = False) -> dict[
 def _find_path_fault(path: str, text: str, files: Mapping[str, str]) -> str | None:
     """Return why a file cannot be part of a source, as a phrase to follow its name; None if it can."""
     parts = path.split("/")
-    if path.startswith("/") or "\\" in path or ".." in parts or ":" in path:
-        return "leads out of the tree: use paths relative to its root, with / as separator"
-    if any(part.startswith(".") for part in parts):
-        return "is hidden: no name may begin with a dot"
     is_name = all(PATH_PART_PATTERN.fullmatch(part) for part in parts)
     if len(path) > MAX_PATH_LENGTH or len(parts) > MAX_PATH_DEPTH or not is_name:
-        limits = f"at most {MAX_PATH_DEPTH} parts, {MAX_PATH_LENGTH} characters"
-        return f"is not a valid file name: use letters, digits and _ . - in {limits}"
+        return (
+            "is not a valid path below the root: use names of letters, digits and _ . - that begin with none of the "
+            f"last two, joined by /, at most {MAX_PATH_DEPTH} names and {MAX_PATH_LENGTH} characters"
+        )
     if parts[0] in RESERVED_NAMES or "__pycache__" in parts:
         return "is reserved for the harness: choose another name"
     if any(str(one) in files for one in PurePosixPath(path).parents):
