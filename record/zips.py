@@ -107,6 +107,8 @@ def _unpack_members(path: Path, packed: zipfile.ZipFile, root: Path) -> Path:
     exceptions."""
     members = _check_members(path, packed.infolist())
     _check_room(path, root, members)
+    root /= path.stem  # without a top-level folder, the run is named after the zip
+    root.mkdir()
     for member in members:
         target = root / member.filename
         try:
@@ -118,13 +120,7 @@ def _unpack_members(path: Path, packed: zipfile.ZipFile, root: Path) -> Path:
     found = [one for one in (root, *sorted(root.iterdir())) if is_run(one)]
     if len(found) != 1:
         raise _refused(path, "it contains several runs" if found else "it contains no run (no events.jsonl)")
-    if found[0] != root:
-        return found[0]
-    named = Path(tempfile.mkdtemp(dir=root)) / path.stem  # without a top-level folder, the run is named after the zip
-    named.mkdir()
-    for one in [one for one in root.iterdir() if one != named.parent]:
-        one.rename(named / one.name)
-    return named
+    return found[0]
 
 
 def _check_members(path: Path, members: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:

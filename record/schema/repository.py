@@ -13,7 +13,6 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from itertools import takewhile
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
@@ -76,12 +75,7 @@ class RepositoryEdit(FrozenModel):
 def build_edit(path: str, before: str, after: str) -> RepositoryEdit:
     """Build the edit that turns one string into another: the lines that differ, with enough context to be unique."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-
-    def count_same(pairs: Iterable[tuple[str, str]]) -> int:
-        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-    first = count_same(zip(old, new, strict=False))
-    last = count_same(zip(reversed(old), reversed(new), strict=False))
+    first, last = len(posixpath.commonprefix([old, new])), len(posixpath.commonprefix([old[::-1], new[::-1]]))
     last = min(last, len(old) - first, len(new) - first)
     while True:
         piece = "".join(old[first : len(old) - last])
@@ -149,32 +143,13 @@ class UnexaminedPart(FrozenModel):
     kind: Literal["author", "budget"]
 
 
-MutationOutcome = Literal[
-    "no change",
-    "not reached",
-    "no effect",
-    "failed",
-    "at the floor",
-    "breaks the program",
-    "changes what is scored",
-    "moved",
-]
-PartClassification = Literal[
-    "critical",
-    "helps",
-    "no measurable difference",
-    "harmful",
-    "negligible",
-    "no effect",
-    "not reached",
-    "not measured",
-    "breaks the program",
-    "changes what is scored",
-    "unknown",
-]
+UnrankedOutcome = Literal["breaks the program", "changes what is scored"]
 """`breaks the program`: nothing of the model is left; `changes what is scored`: the part creates the targets against
-which predictions are scored. Neither measures importance, so neither is ranked. `negligible`: less than another seed
-changes."""
+which predictions are scored. Neither measures importance, so neither is ranked."""
+MeasuredEffect = Literal["critical", "helps", "no measurable difference", "harmful", "negligible"]
+"""`negligible`: less than another seed changes."""
+MutationOutcome = Literal["no change", "not reached", "no effect", "failed", "at the floor", UnrankedOutcome, "moved"]
+PartClassification = Literal[MeasuredEffect, "no effect", "not reached", "not measured", UnrankedOutcome, "unknown"]
 
 
 def split_folder(argv: Sequence[str]) -> tuple[str, Sequence[str]]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from jinja2 import Environment, FileSystemLoader
 
@@ -38,6 +38,7 @@ from labwright.record.schema.repository import (
     MutationOutcome,
     PartClassification,
     PartResult,
+    UnrankedOutcome,
     format_command_line,
 )
 from labwright.sandbox.repository.metric import PREDICTIONS_KIND
@@ -61,10 +62,7 @@ NO_OPTIMIZER = "the run made no optimizer step that could be skipped"
 MIN_TWIN_ERRORS = 3.0
 """Minimum standard errors between a joint effect and the sum of the single effects."""
 
-UNRANKED_GATES: tuple[Literal["breaks the program", "changes what is scored"], ...] = (
-    "breaks the program",
-    "changes what is scored",
-)
+UNRANKED_GATES: tuple[UnrankedOutcome, ...] = get_args(UnrankedOutcome)
 """Outcomes that are reported but do not measure importance."""
 
 MAX_STEPS_OF_UNIT = 10**6
