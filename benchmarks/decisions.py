@@ -24,7 +24,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from math import ceil, inf, sqrt
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 from zlib import crc32
 
 import numpy as np
@@ -108,7 +108,6 @@ class Case:
     """Spread of the mean over the test set, between test sets."""
     diverges: tuple[float, float] = (0.0, 0.0)
     """Probability that training of method and baseline diverges."""
-    policy: Literal["left out", "worst value"] = "left out"
     datasets: int = 1
 
     @property
@@ -147,7 +146,6 @@ class Case:
                     unit=self.unit,
                     effects=effects,
                     cluster="group" if self.unit == "seeds and clusters" else "",
-                    diverged=self.policy,
                 ),
             ),
         )
@@ -238,15 +236,11 @@ class Confirmations:
         for dataset in datasets if case.clusters else [""]:
             here = [dataset in ("", place.dataset) for place in self.places]
             draws = np.where(here, self.means[:, None] + moved, (self.values - self.seeds)[:, :1])
-            each = [
-                self._effects_with_seed(plan, estimand, s, self._apply_divergence(draws + self.seeds[:, s, None], s))
-                for s in range(case.n)
-            ]
+            each = [self._effects_with_seed(plan, estimand, s, draws + self.seeds[:, s, None]) for s in range(case.n)]
             if case.clusters:
                 scale = (case.units - 1) / case.units
                 each = [
-                    values
-                    - self._effects_with_seed(plan, estimand, s, self._apply_divergence(self.values[:, s, None], s))
+                    values - self._effects_with_seed(plan, estimand, s, self.values[:, s, None])
                     for s, values in enumerate(each)
                 ]
             else:
@@ -256,12 +250,6 @@ class Confirmations:
             own = np.mean([(values**2).sum(axis=1) for values in each], axis=0)
             variance += scale * (case.n * of_mean - own) / (case.n - 1)
         return np.maximum(0, variance), 1 / float((case.weights**2).sum()) - 1
-
-    def _apply_divergence(self, values: Array, s: int) -> Array:
-        """Return the cells, with 0 for diverged ones if the worst value counts."""
-        if self.case.policy == "left out":
-            return values
-        return np.where(self.lost[:, s][:, None, [ARMS.index(place.arm) for place in self.places]], 0.0, values)
 
     def _effects_with_seed(
         self, plan: DataPlan, estimand: str | Expression, s: int, values: Array, dataset: str = ""
@@ -294,7 +282,7 @@ def is_supported(plan: DataPlan, drawn: Confirmations) -> Array:
                 values = np.nanmean(np.where(lost[:, None], np.nan, values), axis=2)
             every &= _lower_ends(values, np.zeros(drawn.count), 1.0, level) > effect.smallest
             continue
-        parts = split_quotient(effect.estimand) if case.policy == "left out" else None
+        parts = split_quotient(effect.estimand)
         if parts is not None:
             every &= _ratio_lies_above(plan, drawn, parts, effect.smallest, lost)
             continue
@@ -302,21 +290,7 @@ def is_supported(plan: DataPlan, drawn: Confirmations) -> Array:
         over, freedom = (
             drawn.compute_shared_variance(plan, effect.estimand) if case.is_sampled else (np.zeros(drawn.count), inf)
         )
-        clean = np.where(lost, np.nan, values)
-        if case.policy == "left out":
-            every &= _lower_ends(clean, over, freedom, level) > effect.smallest
-            continue
-        method, baseline = (
-            np.where(drawn.lost[:, :, k], 0.0, drawn.values[:, :, [place.arm for place in drawn.places].index(arm)])
-            for k, arm in enumerate(ARMS)
-        )
-        rates = np.array([compute_upper_rate(k, case.n, SIGNIFICANCE_LEVEL / 2) for k in range(case.n + 1)])
-        rate = rates[drawn.lost[:, :, 0].sum(axis=1)][:, None]
-        every &= (~lost).sum(axis=1) > 1
-        every &= _lower_ends(method - baseline, over, freedom) > effect.smallest
-        every &= (
-            _lower_ends((1 - rate) * clean + rate * np.where(lost, np.nan, -baseline), over, freedom) > effect.smallest
-        )
+        every &= _lower_ends(np.where(lost, np.nan, values), over, freedom, level) > effect.smallest
     return every
 
 
@@ -405,9 +379,6 @@ def check_one(plan: DataPlan, drawn: Confirmations, number: int) -> str:
 def compute_truths(case: Case) -> tuple[float, ...]:
     """Return the true value of each effect: its mean over very many seeds on all possible examples."""
     plan, rng = case.build_plan((1.0,) * len(FORMS[case.form])), np.random.default_rng(5)
-    if case.policy == "worst value":  # of a difference
-        method, baseline = (1 - rate for rate in case.diverges)
-        return (method * MEANS["method"] - baseline * MEANS["baseline"],)
     many = Confirmations(
         replace(case, n=1, unit="seeds", clusters=0, diverges=(0, 0)), 500_000, rng, list_cells(plan, case)
     )
@@ -491,9 +462,6 @@ def list_cases() -> Iterator[Case]:
                 datasets=8 if unit == "datasets" else 1,
             )
             yield from (replace(plain, n=n) for n in (5, 20))
-            if unit != "datasets":
-                yield from (replace(plain, n=n, policy="worst value") for n in (5, 20, 40))
-    yield Case("difference", "seeds", 100, diverges=(0.02, 0.02), policy="worst value")
 
 
 # --- looks, families, conjunctions, chains, ratios -------------------------------------------------------------------

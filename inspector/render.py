@@ -332,7 +332,7 @@ def format_decision(one: HypothesisDecision) -> str:
     ]
     more = f"; together {one.verdict}" if len(one.parts) > 1 else ""
     more += next((f", {text}" for part in one.parts if part.low is not None and (text := describe_need(part))), "")
-    more += next((f"; {text}" for part in one.parts for text in format_lost_seeds(part, one.hypothesis)), "")
+    more += next((f"; {text}" for part in one.parts for text in format_lost_seeds(part)), "")
     more += f"; {one.saturated}" * bool(one.saturated)
     if one.rival is not None and one.hypothesis.rival is not None:
         more += f"; the alternative predicts {one.hypothesis.rival.theirs}, observed: {one.rival_sign or 'open'}"

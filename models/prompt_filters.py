@@ -173,7 +173,7 @@ def format_effects(measurements: Iterable[Measurement], plan: DataPlan) -> str:
     for one in plan.hypotheses:
         for each in one.effects:
             with suppress(MissingCell, EstimandError):
-                value, _ = compute_effect_value(plan, one, each, ReplicateValues(0, "", values))
+                value = compute_effect_value(plan, each, ReplicateValues(0, "", values))
                 lines.append(
                     f"- `{one.id}`: {describe_estimand(each.estimand, plan)}: {format_number(value)} "
                     f"(smallest effect of interest {each.smallest:g})"

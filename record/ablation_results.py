@@ -14,7 +14,7 @@ from labwright.record.baseline_check import Ablation, Surprise
 from labwright.record.claims.estimates import compute_paper_claims, find_replicates
 from labwright.record.estimands import list_main_arms
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema import FrozenModel
+from labwright.record.schema import FrozenModel, is_empty
 from labwright.record.schema.data_plan import Arm, DataPlan
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Node
@@ -36,7 +36,7 @@ class AblationResult(FrozenModel):
     """Arms that the node measured in addition to those of the plan."""
     replicates: int = Field(default=0, description="number of successful replicates")
     why: str = Field(default="", description="reason why it failed or was not run")
-    surprise: Surprise | None = Field(default=None, exclude_if=lambda value: value is None)
+    surprise: Surprise | None = Field(default=None, exclude_if=is_empty)
     """The surprise that it is the exploratory control for."""
 
 

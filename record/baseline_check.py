@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from labwright.record.errors import UsageError
-from labwright.record.schema import FrozenModel
+from labwright.record.schema import FrozenModel, is_empty
 from labwright.record.schema.repository import BaselineVerdict, ExpectedResult
 
 DEFAULT_RELATIVE_TOLERANCE = 0.05
@@ -45,23 +45,15 @@ def parse_expected(text: str) -> ExpectedResult:
     match = _EXPECTED_PATTERN.fullmatch("".join(text.split()))
     if match is None or not math.isfinite(value := float(match[1])):
         raise ExpectedError(f"cannot read the expected result {text!r}: write 0.83, 0.83±0.02 or 0.83±5%")
-    if match[2]:
-        raise ExpectedError(_explain_ambiguity(text, match))
+    if match[2]:  # in 79.2 % ± 1 %, the tolerance may be absolute or relative
+        points = match[3] or f"{100 * DEFAULT_RELATIVE_TOLERANCE:g}"
+        both = f"{match[1]}±{points} for a tolerance in the metric's own unit, or {match[1]}±{points}% of the value"
+        raise ExpectedError(f"{text!r} is ambiguous: write {both}")
     tolerance = float(match[3]) if match[3] else 100 * DEFAULT_RELATIVE_TOLERANCE
     tolerance *= abs(value) / 100 if match[4] or not match[3] else 1.0
     if not (0 <= tolerance < math.inf) or (not tolerance and not match[3]):
         raise ExpectedError(f"the tolerance of {text!r} is not positive: write for example {match[1]}±0.02")
     return ExpectedResult(value=value, tolerance=tolerance)
-
-
-def _explain_ambiguity(text: str, match: re.Match[str]) -> str:
-    """Explain why a percentage is ambiguous: in 79.2 % ± 1 %, the tolerance may be absolute or relative."""
-    value, points = float(match[1]), float(match[3] or 100 * DEFAULT_RELATIVE_TOLERANCE)
-    share = f"{100 * points / abs(value):.2g}" if value else "5"
-    return (
-        f"{text!r} is ambiguous: in the metric's own unit write {match[1]}±{points:g} for this absolute tolerance, or "
-        f"{match[1]}±{share}% for the same as a relative tolerance"
-    )
 
 
 def check_baseline(values: Sequence[float | None], expected: ExpectedResult | None) -> BaselineComparison:
@@ -107,17 +99,11 @@ class Ablation(FrozenModel):
     name: str = Field(
         pattern=r"^[A-Za-z][A-Za-z0-9_-]*$",
         max_length=60,
-        description="its arm: `without-<part>`, or a short identifier that names the replacement",
+        description="its arm: `without-<part>`, or a name of the replacement",
     )
-    title: str = Field(
-        default="",
-        exclude_if=lambda value: not value,
-        description="its short name for readers, e.g. 'half the weight'; empty: the name",
-    )
+    title: str = Field(default="", exclude_if=is_empty, description="its short name for readers: 'half the weight'")
     same_as: str = Field(
-        default="",
-        exclude_if=lambda value: not value,
-        description="the baseline of the plan that this change makes of the method, at its setting; else empty",
+        default="", exclude_if=is_empty, description="baseline of the plan that this change makes of the method"
     )
     part: str = Field(min_length=1, description="the part of the method that is changed, in a few words, not in code")
     action: AblationAction
@@ -165,7 +151,7 @@ class Surprise(FrozenModel):
 
     control: str = Field(description="`name` of the planned ablation that shows what causes it")
     conditions: tuple[str, ...] = Field(
-        min_length=1, max_length=4, description="measured conditions, `arm` or `arm@level`, whose values surprise"
+        min_length=1, max_length=4, description="`arm` or `arm@level` whose values surprise"
     )
     finding: str = Field(min_length=1, description="what was expected and what was measured, in one sentence")
 

@@ -454,8 +454,8 @@ def _resolve_name(name: str, axis: Axis, at: EvaluationContext) -> str:
     return {each: full for full, each in whole.items()}.get(tuple(chosen.values()), "+".join(chosen.values()))
 
 
-def _format_first(names: Sequence[str], most: int = 12) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "") or "none"
+def _format_first(names: Sequence[str]) -> str:
+    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "") or "none"
 
 
 def _resolve_axis(axis: Axis | None, names: tuple[str, ...], at: EvaluationContext) -> tuple[Axis, tuple[str, ...]]:
@@ -564,14 +564,6 @@ def _find_faults(one: Hypothesis, plan: DataPlan) -> Iterator[str]:
     if by_dataset and len(plan.datasets) < 3:
         few = f"the plan has only {len(plan.datasets)}: use at least three, or unit 'seeds'"
         yield f" has datasets as its unit, but {few}"
-    unbound = sorted({metric.name for metric in _iterate_metrics(one, plan) if metric.worst is None})
-    if one.diverged == "worst value" and unbound:
-        yield (
-            f" counts diverged training as the worst value, but {', '.join(unbound)} has none: set `worst` of the "
-            "metric, or `diverged` to 'left out'"
-        )
-    if one.diverged == "worst value" and by_dataset:
-        yield ": with unit 'datasets' diverged seeds must be left out: set `diverged` to 'left out'"
     if (one.unit == "seeds and clusters") != bool(one.cluster):
         yield ": `cluster` must be set for unit 'seeds and clusters', and only for it"
     if one.confirmatory and rival is None:
@@ -603,12 +595,6 @@ def _find_order_faults(plan: DataPlan) -> Iterator[str]:
             before = by_id.get(before.presupposes)
         if before is not None and before.id == one.id:
             yield f"{where}, which presupposes it in turn ({' <- '.join(seen)}): no order of tests is possible"
-
-
-def _iterate_metrics(one: Hypothesis, plan: DataPlan) -> Iterator[MetricSpec]:
-    for effect in (*one.effects, *one.alternatives):
-        with suppress(EstimandError):  # reported for the effect itself
-            yield find_effect_metric(effect, plan)
 
 
 def _find_effect_fault(effect: Effect, plan: DataPlan, *, sized: bool = True, everywhere: bool = False) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from labwright.record.machine import ComputeRate
-from labwright.record.schema import FrozenModel
+from labwright.record.schema import FrozenModel, is_empty
 from labwright.record.schema.idea import Idea
 
 
@@ -16,11 +16,7 @@ class DocumentStatement(FrozenModel):
 
     text: str = Field(min_length=1, max_length=600, description="one sentence in your own words")
     page: int = Field(ge=1, description="the page (or part) that says it")
-    quote: str = Field(
-        default="",
-        max_length=400,
-        description="up to thirty words of that page, copied word for word; empty if no short passage says it",
-    )
+    quote: str = Field(default="", max_length=400, description="up to thirty words of that page, copied; else empty")
 
 
 class DocumentDigest(FrozenModel):
@@ -78,18 +74,13 @@ class RequiredDataset(FrozenModel):
     """A dataset that an idea needs."""
 
     name: str = Field(min_length=1, max_length=120)
-    source: DataOrigin = Field(
-        description="catalogue or own: a name that the machine's list has; hub: OWNER/SET; "
-        "synthetic: made by the experiment's code; other: anything else"
-    )
+    source: DataOrigin = Field(description="catalogue, own: in the machine's list; hub: OWNER/SET; synthetic: by code")
 
 
 class ResourceEstimate(FrozenModel):
     """A model's estimate of the resources that an idea needs on the given machine."""
 
-    hours: float = Field(
-        gt=0, le=100_000, description="wall-clock time of the whole study, with all stages and replicates"
-    )
+    hours: float = Field(gt=0, le=100_000, description="wall-clock time of the study, with all stages and replicates")
     node_hours: float = Field(gt=0, le=100_000, description="wall-clock time of its longest single experiment")
     gpu_memory_gb: float = Field(default=0.0, ge=0, le=100_000, description="10^9 bytes; 0: the CPU is enough")
     data: tuple[RequiredDataset, ...] = Field(min_length=1, max_length=12)
@@ -175,13 +166,6 @@ class IdeaOrigin(FrozenModel):
     run: str
     reasons: tuple[tuple[StudyFinding, str], ...] = Field(description="(finding, why it leads to the idea)")
 
-    def to_json(self) -> dict[str, Any]:
-        reasons = [
-            {"Key": found.key, "Verdict": found.verdict, "Quote": found.quote, "Why": why}
-            for found, why in self.reasons
-        ]
-        return {"Run": self.run, "Reasons": reasons}
-
 
 class FinalIdea(FrozenModel):
     """An idea with all its checks."""
@@ -194,7 +178,7 @@ class FinalIdea(FrozenModel):
     estimate: ResourceEstimate
     fit: Feasibility
     remarks: tuple[str, ...] = Field(default=(), description="remaining problems, and text removed by rules")
-    origin: IdeaOrigin | None = Field(default=None, exclude_if=lambda value: value is None)
+    origin: IdeaOrigin | None = Field(default=None, exclude_if=is_empty)
     """The study that it follows."""
 
     def to_json(self) -> dict[str, Any]:
@@ -204,19 +188,4 @@ class FinalIdea(FrozenModel):
             for key, value in self.idea.model_dump(mode="json", by_alias=True).items()
             if value or key not in ("Datasets", "Metric", "Code", "Anchors")
         }
-        closest = [
-            {
-                **{name.title(): getattr(one.work, name) for name in ("title", "year", "identifier")},
-                "Authors": list(one.work.authors),
-                "Difference": one.difference,
-                "Quote": one.quote,
-            }
-            for one in self.closest
-        ]
-        return fields | {
-            "Novelty": {"Status": self.novelty, "Said": self.novelty_statement, "Queries": list(self.queries)},
-            "Closest Papers": closest,
-            "Feasibility": {"Fits": self.fit.fits, "Why": list(self.fit.why), **self.estimate.model_dump(mode="json")},
-            "Remarks": list(self.remarks),
-            **({"Follows": self.origin.to_json()} if self.origin is not None else {}),
-        }
+        return fields | self.model_dump(mode="json", exclude={"idea"})

@@ -31,7 +31,7 @@ from labwright.record.errors import UserError
 from labwright.record.events.run_events import CallAnswered, PromptChanged
 from labwright.record.line_store import LineStore, RecordError, StoredRow, read_stored_row, read_stored_rows
 from labwright.record.run_folder import RunFolder, write_file
-from labwright.record.schema import FrozenModel, replace_unencodable
+from labwright.record.schema import FrozenModel, is_empty, replace_unencodable
 from labwright.record.schema.decisions import Cost, LLMExchange, LLMQuestion, StudiedLLMUsage
 from labwright.record.untrusted_files import open_plain_file
 
@@ -78,8 +78,8 @@ class AnsweredCall(FrozenModel):
 class CallBatch(FrozenModel):
     """The calls that one line commits."""
 
-    asked: tuple[AskedCall, ...] = Field(default=(), exclude_if=lambda value: not value)
-    answered: tuple[AnsweredCall, ...] = Field(default=(), exclude_if=lambda value: not value)
+    asked: tuple[AskedCall, ...] = Field(default=(), exclude_if=is_empty)
+    answered: tuple[AnsweredCall, ...] = Field(default=(), exclude_if=is_empty)
 
 
 MAX_FILES_KEPT = 8

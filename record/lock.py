@@ -84,34 +84,18 @@ def _read_boot_id() -> str:
 
 
 def _read_start(pid: int) -> str | None:
-    """Return the start of a process; None if it has ended, "" if the system does not tell."""
-    try:
+    """Return the start of a process; None if it has ended."""
+    with suppress(OSError, ValueError):
         state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return None if state in "ZX" else rest[18]
-    except (OSError, IndexError):
-        if Path("/proc/self/stat").exists():
-            return None
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return None
-    except OSError:
-        pass
-    return ""
+    return None
 
 
 class FolderLock:
     """The lock of one folder. `acquire` and `release` are called by the process that works on it."""
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        heartbeat_seconds: float = HEARTBEAT_SECONDS,
-        max_silent_seconds: float = MAX_SILENT_SECONDS,
-    ) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder, self.path = folder, folder / LOCK_FILE
-        self._heartbeat_seconds, self._max_silent_seconds = heartbeat_seconds, max_silent_seconds
         self._guard = FileLock(self.path, MAX_LOCK_WAIT_SECONDS, thread_local=False, fallback_to_soft=False)
         self._done = threading.Event()
         self._heartbeat = threading.Thread(target=self._send_heartbeats, daemon=True)
@@ -156,7 +140,7 @@ class FolderLock:
         if owner is not None and not (one_kernel and has_file_locks):
             silent = _read_server_time(self.folder) - self.path.stat().st_mtime
             on_host = one_kernel and owner.host == self._me.host
-            if owner.is_running if on_host else silent < self._max_silent_seconds:
+            if owner.is_running if on_host else silent < MAX_SILENT_SECONDS:
                 return False
         self._write_owner()
         if not (one_kernel and has_file_locks):
@@ -165,7 +149,7 @@ class FolderLock:
         return True
 
     def _send_heartbeats(self) -> None:
-        while not self._done.wait(self._heartbeat_seconds):
+        while not self._done.wait(HEARTBEAT_SECONDS):
             with suppress(OSError):  # the server is temporarily away: the next heartbeat may succeed
                 if _read_owner(self.path) not in (self._me, None):
                     return  # another host took over after this one was cut off

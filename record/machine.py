@@ -6,7 +6,7 @@ Also the environment variables for connections.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, MutableMapping
 
 from pydantic import Field
 
@@ -86,11 +86,11 @@ def normalise_no_proxy(environ: MutableMapping[str, str]) -> None:
         environ[name] = ",".join(one[1:-1] if one.startswith("[") and one.endswith("]") else one for one in kept)
 
 
-def format_connection_advice(error: Exception, environ: Mapping[str, str] = os.environ) -> str:
+def format_connection_advice(error: Exception) -> str:
     """Return advice for an environment in which no client could be created; it starts with a semicolon."""
     names = _CERTIFICATE_VARIABLES if isinstance(error, OSError) else _PROXY_VARIABLES
-    named = [name for name in environ if name.upper() in names and environ[name]]
+    named = [name for name, value in os.environ.items() if name.upper() in names and value]
     if isinstance(error, ImportError) and "socks" in str(error).lower():
-        proxies = [name for name in named if environ[name].lower().startswith("socks")]
+        proxies = [name for name in named if os.environ[name].lower().startswith("socks")]
         return f"; pip install socksio, or unset {' and '.join(proxies) or 'the proxy'}"
     return f"; correct {' or '.join(named)}" if named else ""

@@ -23,19 +23,14 @@ P = TypeVar("P", bound=DataPlan)
 class PlanEdit(FrozenModel):
     """One change of a plan."""
 
-    action: Literal["set", "add", "remove"] = Field(
-        default="set", description="set a field; add an item at the end of a list; remove an item of a list"
-    )
+    action: Literal["set", "add", "remove"] = Field(default="set", description="set a field; add or remove an item")
     path: str = Field(
         min_length=1,
         max_length=200,
         description="the field, or for 'add' the list: 'notes', 'untested', 'arms[plain].description', "
         "'hypotheses[0].effects[0].smallest'; items by position from 0, or by name or id",
     )
-    value: str = Field(
-        default="",
-        description="the new value or item: of a text its words as they are, of anything else JSON; empty for 'remove'",
-    )
+    value: str = Field(default="", description="new value or item: of a text its words, else JSON; empty for 'remove'")
 
 
 def split_path(path: str) -> tuple[str, ...]:

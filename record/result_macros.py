@@ -6,7 +6,6 @@
 The key of a mean is `split/dataset/metric/condition`, that of a paired difference
 `diff/dataset/metric/condition~other`, that of effect K (from 1) of a hypothesis `hypothesis/ID/K`, and that of an
 estimate that the outline asked for `estimate/NAME`. The printed form follows after a dot (`record.claims.formatting`).
-Papers of earlier versions also have `\\verdict{KEY}`, a comparison printed in words; it is read and no longer written.
 """
 
 from __future__ import annotations
@@ -210,15 +209,15 @@ def _format_plain_number(text: str) -> str:
     return re.sub(r"^-(?=[\d.])", r"\\ensuremath{-}", text)
 
 
-MacroName = Literal["result", "setup", "verdict"]
+MacroName = Literal["result", "setup"]
 
-MACRO_USE_PATTERN = re.compile(r"\\(?P<macro>result|setup|verdict)\s*\{(?P<key>[^{}]*)\}")
+MACRO_USE_PATTERN = re.compile(r"\\(?P<macro>result|setup)\s*\{(?P<key>[^{}]*)\}")
 """Matches a macro that prints a value, for code that needs its position; other code uses `find_macro_uses` and
 `fill_macros`."""
-_RESULT_LINE_PATTERN = re.compile(r"^\\(result|setup|verdict)value\{([^{}]*)\}\{(.*)\}[ \t\r]*$\n?", re.MULTILINE)
+_RESULT_LINE_PATTERN = re.compile(r"^\\(result|setup)value\{([^{}]*)\}\{(.*)\}[ \t\r]*$\n?", re.MULTILINE)
 _KEY_PATTERN = re.compile(r"[^\\{}%#^\x00-\x1f\x7f]+")
 _KEY_PART_PATTERN = re.compile(r"[\w .@:+,*-]+", re.ASCII)
-_FORM_PATTERN = re.compile(r"\.(mean|pm|sd|n|low|high|ci|confidence|percent|percent_ci|points|points_ci|short)$")
+_FORM_PATTERN = re.compile(r"\.(mean|pm|sd|n|low|high|ci|confidence|percent|percent_ci|points|points_ci)$")
 _SYMBOLS = {"pm": "±", "times": "×"}
 
 

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from pydantic import Field
 
 from labwright.record.python_syntax import collect_constants, collect_defaults
-from labwright.record.schema import FrozenModel, Scalar, replace_unencodable
+from labwright.record.schema import FrozenModel, Scalar, is_empty, replace_unencodable
 from labwright.record.schema.data_plan import Arm
 from labwright.record.schema.nodes import Cell
 from labwright.record.schema.repository import RepositoryCommand
@@ -68,15 +68,13 @@ def select_code(files: Mapping[str, str]) -> dict[str, str]:
     return {path: files[path] for path in names}
 
 
-def format_diff(
-    a: Mapping[str, str], b: Mapping[str, str], names: tuple[str, str] = ("", ""), *, around: int = 2
-) -> str:
+def format_diff(a: Mapping[str, str], b: Mapping[str, str], names: tuple[str, str]) -> str:
     """Return a unified diff of two trees, each file under its path, with `names` before the paths."""
     lines: list[str] = []
     for path in dict.fromkeys((*a, *b)):
         before, after = (tree.get(path, "").splitlines() for tree in (a, b))
         shown = (f"{name} {path}".strip() for name in names)
-        lines += unified_diff(before, after, *shown, lineterm="", n=around)
+        lines += unified_diff(before, after, *shown, lineterm="", n=2)
     return "\n".join(lines)
 
 
@@ -96,14 +94,12 @@ def read_constants(files: Mapping[str, str], *, defaults: bool = False) -> dict[
 def _find_path_fault(path: str, text: str, files: Mapping[str, str]) -> str | None:
     """Return why a file cannot be part of a source, as a phrase to follow its name; None if it can."""
     parts = path.split("/")
-    if path.startswith("/") or "\\" in path or ".." in parts or ":" in path:
-        return "leads out of the tree: use paths relative to its root, with / as separator"
-    if any(part.startswith(".") for part in parts):
-        return "is hidden: no name may begin with a dot"
     is_name = all(PATH_PART_PATTERN.fullmatch(part) for part in parts)
     if len(path) > MAX_PATH_LENGTH or len(parts) > MAX_PATH_DEPTH or not is_name:
-        limits = f"at most {MAX_PATH_DEPTH} parts, {MAX_PATH_LENGTH} characters"
-        return f"is not a valid file name: use letters, digits and _ . - in {limits}"
+        return (
+            "is not a valid path below the root: use names of letters, digits and _ . - that begin with none of the "
+            f"last two, joined by /, at most {MAX_PATH_DEPTH} names and {MAX_PATH_LENGTH} characters"
+        )
     if parts[0] in RESERVED_NAMES or "__pycache__" in parts:
         return "is reserved for the harness: choose another name"
     if any(str(one) in files for one in PurePosixPath(path).parents):
@@ -310,9 +306,9 @@ class RepositoryProgram(FrozenModel):
     """File of predictions that the host scores, instead of both metrics."""
     test_metric: str = Field(default="", description="read by the host, sealed with the cell until the search ends")
     environment: str = Field(default="", description="sha256 of interpreter, packages and mounted data")
-    results: ScriptResults | None = Field(default=None, exclude_if=lambda value: value is None)
+    results: ScriptResults | None = Field(default=None, exclude_if=is_empty)
     """What the command measures, instead of metrics."""
-    traced: bool = Field(default=False, exclude_if=lambda value: not value)
+    traced: bool = Field(default=False, exclude_if=is_empty)
     levels: dict[str, tuple[str, ...]] = Field(default_factory=dict, description="level -> words")
     dimensions: dict[str, str] = Field(default_factory=dict)
     """Hyperparameter -> the word that sets it, containing {value}."""

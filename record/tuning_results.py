@@ -193,18 +193,8 @@ def _list_pending_results(state: RunState, node: Node) -> Iterable[TrialResult]:
     action = state.decisions[node.decision].action
     codes = state.required_cells[node.parent or ""].code if node.parent in state.required_cells else {}
     for one in action.trials if isinstance(action, ExpandTree) and action.kind == "trial" else ():
-        yield TrialResult(
-            arm=one.arm,
-            number=one.number,
-            setting=one.setting,
-            code=codes.get(one.arm, ""),
-            share=one.share,
-            node=node.id,
-            kind="trial",
-            outcome="running",
-            values={},
-            seconds=0.0,
-        )
+        code = codes.get(one.arm, "")
+        yield TrialResult(**dict(one), node=node.id, kind="trial", outcome="running", values={}, seconds=0.0, code=code)
 
 
 def index_trial_results(state: RunState, nodes: Iterable[Node]) -> None:

@@ -215,9 +215,9 @@ def open_regular(folder: FolderRef, relative: str, limit: int) -> BufferedReader
     raise BadFile(f"{relative} has {size} bytes, more than the limit of {limit}")
 
 
-def hash_regular(folder: FolderRef, relative: str, limit: int = MAX_HASHED_BYTES) -> str:
+def hash_regular(folder: FolderRef, relative: str) -> str:
     """Return the sha256 of a plain file. Raises `BadFile`."""
-    with open_regular(folder, relative, limit) as file:
+    with open_regular(folder, relative, MAX_HASHED_BYTES) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

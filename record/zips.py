@@ -23,18 +23,17 @@ import zlib
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from lzma import LZMAError
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from labwright.record.errors import UsageError
 from labwright.record.event_log import is_run
 
 SUFFIX = ".zip"
-NAME = re.compile(r"[^\\\x00-\x1f\x7f\ud800-\udfff]+")
+NAME = re.compile(r"[^\\\x00-\x1f\x7f\ud800-\udfff]{1,1000}")
 """Matches file names that every system unpacks to the same name."""
 INNER = "run-files.zip"
 """The only file of a small zip (`scientist export --small`): an inner zip that is opened instead."""
-MAX_FILES, MAX_NAME_CHARS = 500_000, 1000
-"""Maximum number of files and length of their names, each of whose folders is compared with the other names."""
+MAX_FILES = 500_000
 MAX_RATIO = 200
 """Maximum average expansion factor of a zip; a run's logs shrink to a tenth."""
 FREE_BYTES = 100 * 2**20
@@ -108,49 +107,32 @@ def _unpack_members(path: Path, packed: zipfile.ZipFile, root: Path) -> Path:
     exceptions."""
     members = _check_members(path, packed.infolist())
     _check_room(path, root, members)
+    root /= path.stem  # without a top-level folder, the run is named after the zip
+    root.mkdir()
     for member in members:
         target = root / member.filename
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with packed.open(member) as source, open(target, "xb") as made:
-            shutil.copyfileobj(source, made, BLOCK)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with packed.open(member) as source, open(target, "xb") as made:
+                shutil.copyfileobj(source, made, BLOCK)
+        except (FileExistsError, NotADirectoryError):
+            raise _refused(path, f"{member.filename!r} occurs twice in it") from None
     found = [one for one in (root, *sorted(root.iterdir())) if is_run(one)]
     if len(found) != 1:
         raise _refused(path, "it contains several runs" if found else "it contains no run (no events.jsonl)")
-    if found[0] != root:
-        return found[0]
-    named = Path(tempfile.mkdtemp(dir=root)) / path.stem  # without a top-level folder, the run is named after the zip
-    named.mkdir()
-    for one in [one for one in root.iterdir() if one != named.parent]:
-        one.rename(named / one.name)
-    return named
+    return found[0]
 
 
 def _check_members(path: Path, members: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
     """Return the files of a zip. Raises `UsageError` if one of them must not be unpacked."""
     if len(members) > MAX_FILES:
         raise _refused(path, f"it has {len(members)} files, more than {MAX_FILES}")
-    files: dict[str, zipfile.ZipInfo] = {}
     for member in members:
         name, kind = member.filename, stat.S_IFMT(member.external_attr >> 16)
-        parts = name.removesuffix("/").split("/")
-        odd = NAME.fullmatch(name) is None or {"", ".", ".."} & set(parts) or PurePosixPath(name).is_absolute()
-        faults = {
-            "leads outside the folder": odd,
-            f"has more than {MAX_NAME_CHARS} characters": len(name) > MAX_NAME_CHARS,
-            "is not a regular file": kind not in (0, stat.S_IFREG, stat.S_IFDIR),
-            "is encrypted": member.flag_bits & 1,
-            "is in it twice": name in files,
-        }
-        for fault in (fault for fault, applies in faults.items() if applies):
-            raise _refused(path, f"the name {name[:120]!r} in it {fault}")
-        if not member.is_dir():
-            files[name] = member
-    folders = {
-        "/".join(parts[:depth]) for parts in (name.split("/") for name in files) for depth in range(1, len(parts))
-    }
-    if both := sorted(folders & files.keys()):
-        raise _refused(path, f"{both[0]!r} occurs twice in it, as a file and as a folder")
-    return [*files.values()]
+        is_inside = {"", ".", ".."}.isdisjoint(name.removesuffix("/").split("/"))
+        if not NAME.fullmatch(name) or not is_inside or kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+            raise _refused(path, f"{name[:120]!r} in it is not the name of a plain file inside it")
+    return [member for member in members if not member.is_dir()]
 
 
 def _check_room(path: Path, root: Path, members: Sequence[zipfile.ZipInfo]) -> None:

@@ -26,18 +26,8 @@ from math import ceil, inf
 from statistics import stdev
 
 from labwright.record.claims.estimates import MIN_REPLICATES, SIGNIFICANCE_LEVEL, find_winner, has_same_values
-from labwright.record.claims.hypothesis_tests import (
-    SKEWED_LEVEL_FACTOR,
-    compute_unit_values,
-    compute_worst_loss,
-    read_replicate_values,
-)
-from labwright.record.claims.planned_seeds import (
-    MAX_UNITS,
-    compute_divergence_n,
-    compute_planned_seeds,
-    compute_upper_deviation,
-)
+from labwright.record.claims.hypothesis_tests import SKEWED_LEVEL_FACTOR, compute_unit_values, read_replicate_values
+from labwright.record.claims.planned_seeds import MAX_UNITS, compute_planned_seeds, compute_upper_deviation
 from labwright.record.estimands import CellRef, EstimandError, MissingCell, has_extreme, list_registered_cells
 from labwright.record.events.search_events import ConfirmationLocked, LookTaken
 from labwright.record.reducers.run_state import RunState
@@ -160,14 +150,12 @@ def compute_wanted_seeds(
         by_seed = one.model_copy(update={"unit": "seeds"})
         try:
             values = compute_unit_values(plan, by_seed, effect, runs).values
-            loss = compute_worst_loss(plan, by_seed, effect, runs)
         except (MissingCell, EstimandError):
             continue
         if len(values) >= MIN_FRESH_SEEDS:
             factor = SKEWED_LEVEL_FACTOR if has_extreme(effect.estimand) else 1
             planned = compute_planned_seeds(effect, deviation(values), level=level * factor).n or MAX_UNITS
-            n = max(MIN_REPLICATES, planned, compute_divergence_n(loss, effect.smallest, level))
-            found[one.id] = max(n, found.get(one.id, 0))
+            found[one.id] = max(MIN_REPLICATES, planned, found.get(one.id, 0))
     return found
 
 

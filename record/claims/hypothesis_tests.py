@@ -5,11 +5,8 @@ they also count as a sample, test examples or clusters of them (`record.claims.d
 ratio of the means over seeds, with Fieller's interval. If datasets are the unit, a value is a dataset's mean over seeds
 and a quotient the mean of the datasets' quotients. With fewer than `MIN_CLUSTERS` clusters, nothing is decided.
 
-A seed whose training diverged is either left out, with the rate of every arm reported next to the verdict, or counts as
-the metric's worst value, as the hypothesis specifies. A mean with worst values has no Student interval, since a sample
-without divergence says nothing about rare divergence. Its interval therefore also covers the mean that would result if
-each arm diverged at the upper end of its Clopper-Pearson interval, as far as that harms or helps. Seeds without a value
-for another reason are left out and reported.
+A seed whose training diverged is left out, with the rate of every arm reported next to the verdict. Seeds without a
+value for another reason are left out and reported.
 
 Each effect has two answers, both from its interval. Its direction is positive, negative, equivalent (within plus and
 minus the smallest effect, where zero means "no effect") or open. Its claim (above zero, at least or at most a
@@ -33,15 +30,13 @@ nothing. Hypotheses that presuppose the same one are tested one after another, i
 
 Sources: Holm 1979; Berger 1982, "Multiparameter hypothesis testing and acceptance sampling" (all effects must be
 supported); Jennison and Turnbull 1999, chapter 9 (intervals over looks); Bretz, Maurer, Brannath and Posch 2009 (chains
-within Holm's correction); Clopper and Pearson 1934; Kish 1965 and Carter, Schnepel and Steigerwald 2017 (effective
-number of unequal clusters).
+within Holm's correction); Kish 1965 and Carter, Schnepel and Steigerwald 2017 (effective number of unequal clusters).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from math import inf, nan
@@ -50,12 +45,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from labwright.record.claims.differences import MeanEstimate, RatioEstimate, compute_mean_p, estimate_mean, solve_level
-from labwright.record.claims.estimates import (
-    SIGNIFICANCE_LEVEL,
-    compute_upper_rate,
-    find_trusted_replicates,
-    find_winner,
-)
+from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, find_trusted_replicates, find_winner
 from labwright.record.claims.floor import NO_SCORES, ConstantScores, explain_saturation, find_floored
 from labwright.record.claims.planned_seeds import count_precise_units
 from labwright.record.errors import UserError
@@ -125,7 +115,7 @@ class UnmeasuredEffectError(UserError):
 
 
 class DivergedError(Exception):
-    """Raised if training of arms that an effect reads diverged and diverged seeds are left out."""
+    """Raised if training of arms that an effect reads diverged, so that the seed is left out."""
 
     def __init__(self, arms: frozenset[str]) -> None:
         super().__init__(", ".join(sorted(arms)))
@@ -198,12 +188,11 @@ def decide_hypotheses(state: RunState, levels: Mapping[str, float] | None = None
         exploratory = tuple(one.model_copy(update={"confirmatory": False}) for one in plan.hypotheses)
         plan = plan.model_copy(update={"hypotheses": exploratory})
     (nodes, fresh), lock = find_deciding_nodes(state), search.current_lock
+    decide = partial(decide_from_looks, plan, levels=levels or {}, scores=read_constant_scores(state))
     if search.looks and lock is not None and fresh:
         last = search.looks[-1]
         ended = bool(last.ends) and last.look + 1 < len(lock.looks)
-        samples = _read_looks(state, nodes)
-        scores = read_constant_scores(state)
-        return decide_from_looks(plan, samples, confirmed=True, levels=levels or {}, ended=ended, scores=scores)
+        return decide(_read_looks(state, nodes), confirmed=True, ended=ended)
     scored = bool(search.test_measurements)
 
     def find_resampled(key: str) -> ResampledInterval | None:
@@ -211,14 +200,7 @@ def decide_hypotheses(state: RunState, levels: Mapping[str, float] | None = None
         return search.resampled_intervals.get(key, unknown) if scored else None
 
     confirmed = fresh and not (lock is not None and lock.looks) and (scored or not has_test_data(nodes))
-    return decide_from_runs(
-        plan,
-        read_deciding_runs(state),
-        confirmed=confirmed,
-        levels=levels or {},
-        find_resampled=find_resampled,
-        scores=read_constant_scores(state),
-    )
+    return decide([LookSample([read_values(state, one) for one in nodes], find_resampled)], confirmed=confirmed)
 
 
 def read_constant_scores(state: RunState) -> ConstantScores:
@@ -483,35 +465,12 @@ class UnitValues(NamedTuple):
     """For a quotient over seeds: numerator and divisor with each seed."""
 
 
-class _DivergenceBound(NamedTuple):
-    """The outcome if all arms that can harm (or help) an effect diverged, and how often this may happen."""
-
-    values: tuple[float, ...]
-    """Measured values by unit, for units without divergence, and the corresponding losses."""
-    losses: tuple[float, ...]
-    diverged_of_ran: tuple[tuple[int, int], ...]
-    """For each arm: (seeds that diverged, seeds that ran)."""
-
-    def compute_max_rate(self, level: float) -> float:
-        """Return an upper bound on the rate at which any of these arms diverges."""
-        return min(1.0, sum(compute_upper_rate(found, ran, level / 2) for found, ran in self.diverged_of_ran))
-
-    def estimate_mean(self, level: float, found: MeanEstimate) -> MeanEstimate:
-        """Return the mean with worst values at the upper bound of their rate, with the spread over examples of
-        `found`."""
-        rate = self.compute_max_rate(level)
-        values = [(1 - rate) * value + rate * lost for value, lost in zip(self.values, self.losses, strict=True)]
-        return estimate_mean(values, found.spread.examples, found.spread.examples_freedom)
-
-
 class _EffectEstimate(NamedTuple):
     """An effect before its interval is computed: its mean with its spread, or the reason why there is none."""
 
     effect: Effect
     units: UnitValues = UnitValues()
     found: MeanEstimate | RatioEstimate | None = None
-    divergence_bounds: tuple[_DivergenceBound, _DivergenceBound] | None = None
-    """Set if worst values count: bounds for harm and for benefit."""
     covers_examples: bool = False
     """Whether the spread over test examples is known, even if seeds share none of it."""
     why: str = ""
@@ -529,12 +488,7 @@ class _EffectEstimate(NamedTuple):
     def compute_interval(self, level: float) -> tuple[float, float]:
         """Return the interval at a level; the whole line if the divisor of a ratio may be zero."""
         assert self.found is not None
-        own = level * self.level_factor
-        low, high = self.found.compute_interval(own)
-        if self.divergence_bounds is None or isinstance(self.found, RatioEstimate):
-            return low, high
-        hurts, helps = (one.estimate_mean(own, self.found).compute_interval(own) for one in self.divergence_bounds)
-        return min(low, hurts[0]), max(high, helps[1])
+        return self.found.compute_interval(level * self.level_factor)
 
     def compute_p(self) -> float:
         """Return the level at which the interval just supports the claim about the effect."""
@@ -546,12 +500,10 @@ class _EffectEstimate(NamedTuple):
     def _compute_p_of_side(self, bound: float, sign: float) -> float:
         """Return the level at which the interval just lies above (1) or below (-1) a bound."""
         found, factor = self.found, self.level_factor
-        if isinstance(found, MeanEstimate) and self.divergence_bounds is None:
-            return min(1.0, compute_mean_p(MeanEstimate(sign * found.mean, found.spread), sign * bound) / factor)
+        assert found is not None
         if isinstance(found, RatioEstimate):
             return solve_level(lambda level: found.find_side(bound, level * factor) == sign)
-        end = 0 if sign > 0 else 1
-        return solve_level(lambda level: sign * self.compute_interval(level)[end] > sign * bound)
+        return min(1.0, compute_mean_p(MeanEstimate(sign * found.mean, found.spread), sign * bound) / factor)
 
 
 def _estimate_effect(
@@ -579,12 +531,7 @@ def _estimate_effect(
     estimate = _estimate_from_units(units, sampled, absolute=is_change(effect.estimand))
     if not estimate.spread.is_known:
         return found._replace(why="every seed gave the same: the spread is unknown")
-    if one.diverged != "worst value":
-        return found._replace(found=estimate)
-    try:
-        return found._replace(found=estimate, divergence_bounds=_bound_divergence(plan, one, effect, runs, units))
-    except MissingCell as gap:
-        return found._replace(why=f"{gap} has no value where training diverges")
+    return found._replace(found=estimate)
 
 
 def _estimate_from_units(
@@ -592,12 +539,10 @@ def _estimate_from_units(
 ) -> MeanEstimate | RatioEstimate:
     """Return the mean of an effect, or the ratio of means, with its spread over units and, if known, over examples.
 
-    `absolute`: the sign of the ratio's divisor is ignored. In older records the spread over examples also
-    contains their interaction with seeds, and a quotient is the mean of the seeds' quotients.
+    `absolute`: the sign of the ratio's divisor is ignored.
     """
-    freedom = max(over.worth or over.examples, 0) - 1.0 if over is not None and (over.worth or over.examples) else inf
-    shared = () if over is None else over.shared or ((over.sd**2,) if over.sd else ())
-    if units.quotients and len(shared) != 1:
+    freedom, shared = (over.worth - 1.0 if over.worth else inf, over.shared) if over is not None else (inf, ())
+    if units.quotients:
         above, below, both = shared or (0.0, 0.0, 0.0)
         sign = -1.0 if absolute and fmean(b for _, b in units.quotients) < 0 else 1.0
         return RatioEstimate(
@@ -621,23 +566,22 @@ def compute_unit_values(
     quotients, found, means = list[tuple[float, float]](), list[tuple[int, float]](), list[float]()
     left_out, diverged, ran = list[str](), Counter[str](), 0
     for dataset in [use.name for use in plan.datasets] if by_dataset else [""]:
-        compute = partial(compute_effect_value, plan, hypothesis, effect, dataset=dataset)
+        compute = partial(compute_effect_value, plan, effect, dataset=dataset)
         before = len(found)
         for run in runs:
             try:
-                value, lost = compute(run)
+                value = float(compute(run))
                 if quotient is not None:
-                    above, below = (float(compute(run, part=part)[0]) for part in quotient)
+                    above, below = (float(compute(run, part=part)) for part in quotient)
                     quotients.append((above, below))
-                found.append((run.seed, float(value)))
+                found.append((run.seed, value))
             except DivergedError as those:
-                lost = those.arms
+                diverged.update(those.arms)
             except MissingCell as gap:
                 why = f" ({run.failure})" if run.failure else ""
                 if run.required is None or gap.place._replace(selection_split="") in run.required:
                     left_out.append(f"{gap} was not measured by the node that decides{why}")
                 continue
-            diverged.update(lost)
             ran += 1
         if by_dataset:
             if len(found) == before:
@@ -657,32 +601,26 @@ def compute_unit_values(
 def has_ratio_of_means(hypothesis: Hypothesis, effect: Effect) -> bool:
     """Return whether an effect is a quotient of cells that is estimated as a ratio of means over seeds.
 
-    With datasets as the unit, or if worst values count, it is the mean of the units' quotients.
+    With datasets as the unit, it is the mean of the units' quotients.
     """
-    return (
-        hypothesis.unit != "datasets"
-        and hypothesis.diverged == "left out"
-        and split_quotient(effect.estimand) is not None
-    )
+    return hypothesis.unit != "datasets" and split_quotient(effect.estimand) is not None
 
 
 def compute_effect_value(
     plan: DataPlan,
-    hypothesis: Hypothesis,
     effect: Effect,
     run: ReplicateValues,
     *,
     dataset: str = "",
     values: CellValueLookup | None = None,
     part: Expression | None = None,
-) -> tuple[EstimandValue, frozenset[str]]:
-    """Return the value of an effect, or of a part of its estimand, in one run, on a dataset (default: the main one),
-    and the diverged arms that it reads.
+) -> EstimandValue:
+    """Return the value of an effect, or of a part of its estimand, in one run, on a dataset (default: the main one).
 
-    Raises `DivergedError` if a diverged run is left out, `MissingCell` if a cell is missing, and `EstimandError`.
+    Raises `DivergedError` if training of an arm that it reads diverged, `MissingCell` if a cell is missing, and
+    `EstimandError`.
     """
     metric = find_effect_metric(effect, plan)
-    worst = metric.worst if hypothesis.diverged == "worst value" else None
     diverged, missing = set[str](), list[CellRef]()
 
     def read(place: CellRef) -> EstimandValue:
@@ -699,82 +637,17 @@ def compute_effect_value(
         if place.selection_split:  # never selected
             return -inf if metric.higher_is_better else inf
         diverged.add(place.arm)
-        return nan if worst is None else worst
+        return nan
 
     try:
         value = evaluate_estimand(part or effect.estimand, plan, metric, read, dataset=dataset)
     except MissingCell as gap:
         raise MissingCell(gap.place, f" with seed {run.seed}") from None
-    if diverged and worst is None:
+    if diverged:
         raise DivergedError(frozenset(diverged))
     if missing:
         raise MissingCell(missing[0], f" with seed {run.seed}")
-    return value, frozenset(diverged)
-
-
-def _bound_divergence(
-    plan: DataPlan, one: Hypothesis, effect: Effect, runs: Sequence[ReplicateValues], units: UnitValues
-) -> tuple[_DivergenceBound, _DivergenceBound]:
-    """Return the worst and the best outcome of divergence for an effect, over runs without divergence.
-
-    Raises `MissingCell`.
-    """
-    metric = find_effect_metric(effect, plan)
-    whole: list[tuple[str, ReplicateValues, float]] = []
-    for dataset in [use.name for use in plan.datasets] if one.unit == "datasets" else [""]:
-        for run in runs:
-            with suppress(MissingCell):
-                value, diverged = compute_effect_value(plan, one, effect, run, dataset=dataset)
-                whole += [] if diverged else [(dataset, run, float(value))]
-    if len(whole) < 2 or metric.worst is None:
-        raise MissingCell(CellRef(plan.datasets[0].name, "an effect of fewer than two seeds without divergence", ""))
-
-    def bound(sign: float) -> _DivergenceBound:
-        lost = [_find_worst_value(plan, one, effect, run, dataset, sign) for dataset, run, _ in whole]
-        arms = sorted({place.arm for _, places in lost for place in places})
-        return _DivergenceBound(
-            tuple(value for *_, value in whole),
-            tuple(value for value, _ in lost),
-            tuple((units.diverged[arm], units.ran) for arm in arms),
-        )
-
-    return bound(1.0), bound(-1.0)
-
-
-def compute_worst_loss(
-    plan: DataPlan, hypothesis: Hypothesis, effect: Effect, runs: Sequence[ReplicateValues]
-) -> float:
-    """Return the maximum mean loss due to divergence if worst values count; otherwise 0.
-
-    Raises `MissingCell`.
-    """
-    if hypothesis.diverged != "worst value":
-        return 0.0
-    hurts, _ = _bound_divergence(plan, hypothesis, effect, runs, compute_unit_values(plan, hypothesis, effect, runs))
-    return fmean(hurts.values) - fmean(hurts.losses)
-
-
-def _find_worst_value(
-    plan: DataPlan, one: Hypothesis, effect: Effect, run: ReplicateValues, dataset: str, sign: float
-) -> tuple[float, set[CellRef]]:
-    """Return the minimum of an effect in a run (maximum if `sign` is -1) if cells of it diverge, and those cells.
-
-    A cell is included if it lowers the value, alone or together with the others. Raises `MissingCell`.
-    """
-    metric, lost = find_effect_metric(effect, plan), set[CellRef]()
-
-    def compute(places: set[CellRef]) -> float:
-        def read(place: CellRef) -> EstimandValue | None:
-            return metric.worst if place in places else run.values.get((place.dataset, place.condition, metric.name))
-
-        return float(compute_effect_value(plan, one, effect, run, dataset=dataset, values=read)[0])
-
-    least = compute(lost)
-    every = list_cells_read(effect.estimand, plan, metric, dataset=dataset)
-    for place in (*every, *every):  # two passes, since the loss of only one of two cells does not change their maximum
-        if not place.selection_split and sign * (value := compute(lost | {place})) < sign * least:
-            least, lost = value, lost | {place}
-    return least, lost
+    return value
 
 
 def _build_decision(one: Hypothesis, parts: Sequence[EffectDecision], base: HypothesisDecision) -> HypothesisDecision:
@@ -826,7 +699,7 @@ def _decide_effect(
         return base.model_copy(update={"why": "the divisor is not clearly different from zero"})
     earlier = "decided at an earlier look" if verdict != classify_claim(low, high, part.effect) else ""
     spread, own_level, is_open, needed = part.found.spread, own * part.level_factor, verdict == "open", None
-    if is_open and part.divergence_bounds is None:
+    if is_open:
         needed = count_precise_units(spread, len(part.units.values), part.effect.smallest, own_level)
     return base.model_copy(
         update={
@@ -837,22 +710,11 @@ def _decide_effect(
             "examples": part.covers_examples,
             "floor": spread.compute_floor(own_level),
             "sd": stdev(part.units.values) if differs_beyond_rounding(part.units.values) else None,
-            "why": _explain_divergence(part, own) if is_open else earlier,
+            "why": "" if is_open else earlier,
             "needed": needed,
             "optimistic": ended and not is_open,
         }
     )
-
-
-def _explain_divergence(part: _EffectEstimate, level: float) -> str:
-    """Return how often training may diverge if only this keeps the claim open; otherwise ""."""
-    if part.divergence_bounds is None:
-        return ""
-    measured = part._replace(divergence_bounds=None).compute_interval(level)
-    if classify_claim(*measured, part.effect) == "open":
-        return ""
-    rate = max(one.compute_max_rate(level * part.level_factor) for one in part.divergence_bounds)
-    return f"{part.units.ran} seeds leave it open whether training diverges with up to {rate:.0%} of them"
 
 
 def classify_direction(low: float, high: float, effect: Effect) -> EffectDirection:

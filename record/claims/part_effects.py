@@ -140,34 +140,22 @@ def compute_unpaired_spread(a: Sequence[float], b: Sequence[float]) -> Spread | 
 # --- printed forms ----------------------------------------------------------------------------------------------------
 
 
-def compute_baseline_claim(state: RunState) -> Claim | None:
-    """Return the result of the unmodified repository as it was checked; None if it has none."""
+def compute_baseline_claim(state: RunState, *, fresh: bool = False) -> Claim | None:
+    """Return the result of the unmodified repository as it was checked, or on all its fresh seeds; None if it has
+    none."""
     code = state.repository
     if code.baseline is None or code.command is None or code.baseline.node not in state.nodes:
         return None
-    return _compute_baseline(state, code.baseline.node, code.baseline.seeds, "reproduction")
-
-
-def compute_fresh_baseline_claim(state: RunState) -> Claim | None:
-    """Return the result of the unmodified repository on all its fresh seeds; None if it has none."""
-    code = state.repository
-    if code.baseline is None or code.baseline.node not in state.nodes:
-        return None
-    fresh = {one.seed for one in _list_runs(state, code.baseline.node) if one.seed >= FIRST_FRESH_SEED}
-    return _compute_baseline(state, code.baseline.node, fresh, "fresh")
-
-
-def _compute_baseline(state: RunState, node: str, seeds: Collection[int], name: str) -> Claim | None:
-    command = state.repository.command
-    claims = _compute_claims(_list_runs(state, node), seeds)
-    found = next((one for one in claims if command is not None and one.name == command.command.metric_name), None)
+    runs, name = _list_runs(state, code.baseline.node), "fresh" if fresh else "reproduction"
+    seeds = {one.seed for one in runs if one.seed >= FIRST_FRESH_SEED} if fresh else code.baseline.seeds
+    found = next((one for one in _compute_claims(runs, seeds) if one.name == code.command.command.metric_name), None)
     key = found and format_key(name, found.dataset, found.name, found.condition)
     return found.model_copy(update={"key": key}) if found is not None else None
 
 
 def list_report_claims(state: RunState) -> list[Claim]:
     """Return the results of the unmodified repository and the effects of the reported parts."""
-    found, baselines = state.ablation.results, (compute_baseline_claim(state), compute_fresh_baseline_claim(state))
+    found, baselines = state.ablation.results, [compute_baseline_claim(state, fresh=fresh) for fresh in (False, True)]
     rows = [compare_arms(state, row.node) for row in found.results if row.node] if found is not None else []
     return [*(one for one in baselines if one is not None), *(one.effect for one in rows if one is not None)]
 

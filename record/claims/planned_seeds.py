@@ -18,7 +18,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cache, partial
 from importlib import import_module
-from math import ceil, inf, log, sqrt
+from math import ceil, inf, sqrt
 from statistics import stdev
 from typing import Any, NamedTuple
 
@@ -50,12 +50,7 @@ class PlannedSeeds(NamedTuple):
 
 
 def compute_planned_seeds(
-    effect: Effect,
-    sd: float,
-    *,
-    level: float = SIGNIFICANCE_LEVEL,
-    examples: float = 0.0,
-    examples_freedom: float = inf,
+    effect: Effect, sd: float, *, level: float = SIGNIFICANCE_LEVEL, examples: float = 0.0
 ) -> PlannedSeeds:
     """Return the seeds at which an effect's claim is supported with 80 % power at its design value.
 
@@ -63,7 +58,7 @@ def compute_planned_seeds(
     is that of the look that should suffice: the level after correction times the weight of the look.
     """
     sizes = _list_sample_sizes()
-    predict = partial(predict_seeds, effect, sd=sd, level=level, examples=examples, examples_freedom=examples_freedom)
+    predict = partial(predict_seeds, effect, sd=sd, level=level, examples=examples)
     place = bisect_left(sizes, True, key=lambda n: predict(n).power >= TARGET_TEST_POWER)
     return predict(sizes[place]) if place < len(sizes) else predict(MAX_UNITS)._replace(n=None)
 
@@ -117,16 +112,6 @@ def count_precise_units(spread: Spread, now: int, smallest: float, level: float)
         return spread.predict(now, n).compute_half_width(level) <= PRECISE_SHARE * smallest
 
     return sizes[bisect_left(sizes, True, key=is_enough)] if is_enough(sizes[-1]) else None
-
-
-def compute_divergence_n(harm: float, smallest: float, level: float) -> int:
-    """Return the number of fresh units that, if none diverges, shows that divergence costs at most half of the smallest
-    effect.
-
-    `harm` is the cost of one divergence.
-    """
-    rate = min(1.0, smallest / 2 / harm) if harm > 0 else 1.0
-    return min(MAX_UNITS, ceil(log(level / 2) / log(1 - rate))) if rate < 1 else 1
 
 
 @cache

@@ -32,9 +32,9 @@ from labwright.record.claims.hypothesis_tests import (
 from labwright.record.estimands import (
     CellRef,
     EstimandError,
+    classify_scale,
     evaluate_estimand,
     find_effect_metric,
-    is_contrast,
     list_cells_read,
 )
 from labwright.record.reducers.run_state import RunState
@@ -54,7 +54,7 @@ def find_registered_pair(effect: Effect, plan: DataPlan) -> tuple[CellRef, CellR
     """Return the cells a and b of an effect that is a - b; None for any other effect."""
     metric = find_effect_metric(effect, plan)
     cells = list_cells_read(effect.estimand, plan, metric)
-    if len(cells) != 2 or not is_contrast(effect.estimand):
+    if len(cells) != 2 or classify_scale(effect.estimand) != "difference":
         return None
     first, second = cells
     slope = evaluate_estimand(effect.estimand, plan, metric, lambda place: float(place == first))

@@ -15,7 +15,6 @@ from labwright.record.schema.hypotheses import (
     Effect,
     EffectDecision,
     EffectDirection,
-    Hypothesis,
     HypothesisDecision,
 )
 from labwright.record.tuning_results import ChosenSetting, collect_trial_results, find_chosen
@@ -94,12 +93,11 @@ def list_effect_datasets(plan: DataPlan, effect: Effect) -> list[str]:
     return [use.name for use in plan.datasets if use.name in found]
 
 
-def format_lost_seeds(part: EffectDecision, hypothesis: Hypothesis) -> Iterator[str]:
+def format_lost_seeds(part: EffectDecision) -> Iterator[str]:
     """Yield the disclosure of diverged seeds, by arm, and of seeds without a value; nothing if every seed has one."""
     if any(part.diverged.values()):
         rates = [f"{count} of {arm}" for arm, count in part.diverged.items()]
-        counts = "left out" if hypothesis.diverged == "left out" else "counted as the worst value"
-        yield f"of {part.ran} that ran, training diverged with {join_names(rates)}, {counts}"
+        yield f"of {part.ran} that ran, training diverged with {join_names(rates)}, left out"
     if part.left_out:
         yield f"{len(part.left_out)} without a value, left out; the first: {part.left_out[0]}"
 

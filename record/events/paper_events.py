@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from labwright.record.ideation import AvailableResources, DocumentDigest, FinalIdea, FollowedStudy, LiteratureSearch
-from labwright.record.schema import FrozenModel
+from labwright.record.schema import FrozenModel, is_empty
 from labwright.record.schema.claims import SentenceReading, SetupReading
 from labwright.record.schema.nodes import Failure
 from labwright.record.schema.paper import (
@@ -59,7 +59,7 @@ class IdeationStarted(FrozenModel):
     topic: str
     sha256: str = Field(description="sha256 of the topic file")
     means: AvailableResources
-    study: FollowedStudy | None = Field(default=None, exclude_if=lambda value: value is None)
+    study: FollowedStudy | None = Field(default=None, exclude_if=is_empty)
     """The study that the ideas follow."""
     rounds: int = Field(description="maximum number of reflections on an idea")
     version: str
@@ -126,7 +126,7 @@ class ClaimsRead(FrozenModel):
     type: Literal["claims_read"] = "claims_read"
     round: int
     readings: tuple[SentenceReading, ...] = Field(default=(), description="readings of sentences that had none")
-    setup: tuple[SetupReading, ...] = Field(default=(), exclude_if=lambda value: not value)
+    setup: tuple[SetupReading, ...] = Field(default=(), exclude_if=is_empty)
     """The same for sentences on the set-up."""
     unread: int = Field(default=0, description="sentences without a usable reading; they prevent the release")
     violations: tuple[str, ...] = Field(default=(), description="claims that the record does not have, one line each")
@@ -210,7 +210,7 @@ class RewriteStarted(FrozenModel):
     model: str = ""
     template: str = ""
     """sha256 of the run's own copy of the paper's template, if another template was given."""
-    reviews: tuple[ReviewFile, ...] = Field(default=(), exclude_if=lambda value: not value)
+    reviews: tuple[ReviewFile, ...] = Field(default=(), exclude_if=is_empty)
     """Reviews of the released version, which this one answers; empty: the paper is only written again."""
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from labwright.record.events.search_events import ProtocolReviewed
 from labwright.record.machine import ComputeRate, Machine
-from labwright.record.schema import FrozenModel
+from labwright.record.schema import FrozenModel, is_empty
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.decisions import CallKey, Cost, StudiedLLMUsage, TokenUsage
 from labwright.record.schema.earlier_study import RecalledStudy
@@ -33,7 +33,7 @@ class RunStarted(FrozenModel):
     rate: ComputeRate | None = Field(default=None, description="measured speed of the machine; None: not measured")
     template: str = Field(default="", description="sha256 of the run's own copy of the paper's template")
     plan: DataPlan | None = Field(default=None, description="the data plan, if the user gave one")
-    review: ProtocolReviewed | None = Field(default=None, exclude_if=lambda value: value is None)
+    review: ProtocolReviewed | None = Field(default=None, exclude_if=is_empty)
     """The review of exactly that plan by a dry run; it is not repeated."""
 
 
@@ -90,7 +90,7 @@ class CommandReceived(FrozenModel):
     """Kind of mark; closed: nothing builds on the node."""
     plan: DataPlan | None = None
     """For an amendment, or an approval with changes: the complete new plan."""
-    draft: PaperDraft | None = Field(default=None, exclude_if=lambda value: value is None)
+    draft: PaperDraft | None = Field(default=None, exclude_if=is_empty)
     """For an approval of a paper with changes: the complete new text."""
     by: str = Field(default="", description="user name according to the operating system")
     file: str = Field(default="", description="name of the file in control/, set by the receiving process")

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from labwright.record.baseline_check import Ablation, MissingAblation, Surprise
-from labwright.record.schema import FrozenModel, Scalar
+from labwright.record.schema import FrozenModel, Scalar, is_empty
 from labwright.record.schema.data_plan import (
     DataPlan,
     DatasetFacts,
@@ -142,8 +142,8 @@ class NodeProbed(FrozenModel):
     type: Literal["probed"] = "probed"
     node: str
     probe: Literal["labels", "seed", "rows", "arms"]
-    """Labels: training labels permuted; seed: another seed; rows: every second row to be predicted replaced; arms (in
-    old records): names of baseline and method swapped."""
+    """Labels: training labels permuted; rows: every second row to be predicted replaced; in old records also seed (the
+    replicates) and arms (names of baseline and method swapped)."""
     seconds: float = 0.0
     measurements: tuple[Measurement, ...] = ()
     outcome: Literal["moved", "still", "unclear"]
@@ -160,7 +160,7 @@ class CodeRead(FrozenModel):
     verdict: CodeReadingVerdict
     doubts: tuple[CodeDoubt, ...] = Field(default=(), description="doubts whose quote occurs at the cited lines")
     dropped: int = Field(default=0, description="number of doubts whose quote does not occur there")
-    second: CodeReadingVerdict | None = Field(default=None, exclude_if=lambda value: value is None)
+    second: CodeReadingVerdict | None = Field(default=None, exclude_if=is_empty)
     """Verdict of a second, independent reading; None: the first one needed no confirmation."""
 
 
@@ -205,7 +205,7 @@ class PlanPrepared(FrozenModel):
     """Packages, if the settings or the plan require any."""
     hub: tuple[HubItem, ...] = Field(default=(), description="models and datasets that the plan uses from the hub")
     settings: dict[str, int] = Field(default={}, description="overrides that follow from the plan, by dotted key")
-    constants: dict[str, dict[str, float]] = Field(default={}, exclude_if=lambda found: not found)
+    constants: dict[str, dict[str, float]] = Field(default={}, exclude_if=is_empty)
     """Metric -> dataset -> its value for a constant prediction on validation data, where one can be computed."""
 
 
@@ -381,7 +381,7 @@ class AblationsPlanned(FrozenModel):
     ablations: tuple[Ablation, ...] = ()
     risks: tuple[str, ...] = ()
     """For each risk of the idea, the ablation that tests it, or the reason why none does."""
-    surprise: Surprise | None = Field(default=None, exclude_if=lambda value: value is None)
+    surprise: Surprise | None = Field(default=None, exclude_if=is_empty)
     """What the first ablation is the exploratory control for."""
     why: str = Field(default="", description="reason for having no ablations")
 

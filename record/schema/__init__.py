@@ -19,6 +19,11 @@ class FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+def is_empty(value: object) -> bool:
+    """Return whether a field has nothing to say, so that it is left out of JSON (`exclude_if`)."""
+    return not value
+
+
 MAX_FAULTS = 4
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from labwright.record.schema import FrozenModel
+from labwright.record.schema import FrozenModel, is_empty
 from labwright.record.schema.hypotheses import HypothesisVerdict
 
 SentenceLabel = Literal["outcome", "setup", "background", "question", "cited"]
@@ -25,37 +25,23 @@ class ReadClaim(FrozenModel):
     other: str = Field(default="", description="what it is compared with")
     metric: str = ""
     datasets: tuple[str, ...] = Field(default=(), description="datasets for which the claim is made")
-    other_dataset: str = Field(
-        default="", description="dataset on which the same value or difference is compared with that on `datasets`"
-    )
+    other_dataset: str = Field(default="", description="dataset with which that on `datasets` is compared")
     levels: tuple[str, ...] = Field(default=(), description="levels for which the claim is made")
     direction: ClaimDirection = Field(
         default="none",
-        description="better or worse: subject than other; higher or lower: the value of subject; trend: of its values "
-        "from the first level to the last",
+        description="better or worse than other; higher or lower value; trend: from the first level to the last",
     )
-    denied: bool = Field(
-        default=False, description="direction, trend or cause: the sentence says that it does not hold"
-    )
+    denied: bool = Field(default=False, description="direction, trend, cause: the sentence says that it does not hold")
     certainty: Certainty = "observed"
     amount: Literal["small", "large", ""] = Field(
-        default="",
-        description="size: the judgement in words, if any; no difference: small if the words leave one that does not "
-        "matter",
+        default="", description="size: in words; no difference: small if one may remain"
     )
     of_subject: str = Field(default="", description="ratio: the subject of the quantity that is divided by")
     of_other: str = Field(default="", description="ratio: what that is compared with; empty for a plain value")
-    at_least: float | None = Field(
-        default=None, description="ratio, or difference with a bound in words: smallest value that they allow"
-    )
+    at_least: float | None = Field(default=None, description="ratio, or bounded difference: smallest value allowed")
     at_most: float | None = Field(default=None, description="the same: largest value")
-    count: int | None = Field(
-        default=None,
-        description="in how many datasets, levels, arms or comparisons it holds, if counted; measured: arms",
-    )
-    hypothesis: str = Field(
-        default="", description="id of the hypothesis whose outcome is reported, or that states the cause"
-    )
+    count: int | None = Field(default=None, description="number of datasets, levels, arms or pairs in which it holds")
+    hypothesis: str = Field(default="", description="id of the hypothesis that is reported, or that states the cause")
     verdict: HypothesisVerdict | Literal[""] = Field(default="", description="its outcome according to the sentence")
 
     @property
@@ -71,9 +57,7 @@ class ReadSentence(FrozenModel):
     label: SentenceLabel
     quote: str = Field(description="three to six consecutive words of the sentence, copied")
     claims: tuple[ReadClaim, ...] = Field(default=(), description="every claim of an outcome; empty for other labels")
-    also_setup: bool = Field(
-        default=False, description="for another label: it also says how the study was planned, done, tuned or scored"
-    )
+    also_setup: bool = Field(default=False, description="it also says how the study was planned, done, tuned or scored")
     points: tuple[str, ...] = Field(default=(), description="ids of the listed points that the sentence makes in full")
 
 
@@ -84,7 +68,7 @@ class SentenceReading(FrozenModel):
     labels: tuple[SentenceLabel, ...] = Field(min_length=1, description="one for each reading")
     claims: tuple[ReadClaim, ...] = Field(default=(), description="claims that either reading found")
     points: tuple[str, ...] = Field(default=(), description="points that either reading found")
-    also_setup: bool = Field(default=False, exclude_if=lambda value: not value)
+    also_setup: bool = Field(default=False, exclude_if=is_empty)
     """Whether a reading found set-up in a sentence with another label."""
 
     @property
@@ -101,9 +85,7 @@ class ComparedSentence(FrozenModel):
 
     number: int
     verdict: SetupVerdict
-    quote: str = Field(
-        description="two to eight consecutive words of the sentence, copied; if contradicted, the words that are wrong"
-    )
+    quote: str = Field(description="two to eight words of the sentence, copied; the wrong ones if it is contradicted")
     fact: int | None = Field(default=None, description="number of the fact that decides; null: not in the facts")
     fact_quote: str = Field(default="", description="two to eight consecutive words of that fact, copied")
     correction: str = Field(default="", description="if contradicted: what the record has, in one sentence")

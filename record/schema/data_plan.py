@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from labwright.record.schema import FrozenModel, Scalar
+from labwright.record.schema import FrozenModel, Scalar, is_empty
 from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.record.schema.prior_work import OmittedPriorWork
 
@@ -28,15 +28,10 @@ class Hyperparameter(FrozenModel):
     """One dimension of the search spaces. All arms that have it share one range."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="name in the code: cell.setting['learning_rate']")
-    kind: HyperparameterKind = Field(
-        description="log: a positive number on a log scale; linear: a number; integer; choice: one of `options`"
-    )
+    kind: HyperparameterKind = Field(description="log: positive, on a log scale; linear; integer; choice: of `options`")
     low: float | None = Field(default=None, description="lower end of the range, inclusive; null for a choice")
     high: float | None = Field(default=None, description="upper end of the range, inclusive; null for a choice")
-    closed: bool = Field(
-        default=False,
-        description="whether values beyond the range are impossible (a share, a dropout rate), so it is never widened",
-    )
+    closed: bool = Field(default=False, description="whether no value beyond is possible (a rate): never widened")
     options: tuple[Scalar, ...] = Field(default=(), description="only for a choice")
     default: Scalar = Field(description="in range; the setting that every arm starts from")
     source: str = Field(min_length=1, description="where the default comes from: a paper, a library, common practice")
@@ -75,29 +70,17 @@ def select_active(space: Iterable[Hyperparameter], values: Mapping[str, Scalar])
 class TuningPlan(FrozenModel):
     """Rules for tuning arms, fixed before any code is written. Trials are always compared on validation data."""
 
-    currency: Literal["trials", "seconds"] = Field(
-        default="trials", description="the resource that is equal for all arms; seconds if their costs differ much"
-    )
-    budget: float = Field(
-        default=24, gt=0, description="amount of the currency for each arm; the defaults count as a trial"
-    )
-    metric: str = Field(
-        default="", description="metric of the plan that trials are compared by; empty: the primary metric"
-    )
+    currency: Literal["trials", "seconds"] = Field(default="trials", description="equal for all arms")
+    budget: float = Field(default=24, gt=0, description="amount of the currency for each arm; the defaults are a trial")
+    metric: str = Field(default="", description="metric by which trials are compared; empty: the primary metric")
     sampler: Literal["random", "sobol", "tpe", "gp"] = Field(
-        default="gp",
-        description="how settings are chosen: TPE and a Gaussian process learn from earlier trials (with rungs always "
-        "TPE, which also learns from trials that were stopped early)",
+        default="gp", description="TPE and a Gaussian process learn from trials (with rungs always TPE)"
     )
     rungs: tuple[float, ...] = Field(
-        default=(), description="increasing shares below 1 at which trials are first measured; the best third continues"
+        default=(), description="rising shares below 1, measured first; the best third goes on"
     )
-    rungs_by: Literal["steps", "data"] = Field(
-        default="steps", description="whether shares refer to training steps or training examples"
-    )
-    datasets: tuple[str, ...] = Field(
-        default=(), description="datasets that trials are measured on; empty: the main dataset"
-    )
+    rungs_by: Literal["steps", "data"] = Field(default="steps", description="shares of training steps or examples")
+    datasets: tuple[str, ...] = Field(default=(), description="datasets of trials; empty: the main dataset")
     levels: tuple[str, ...] = Field(default=(), description="levels that trials are measured at; empty: all levels")
 
     def __str__(self) -> str:
@@ -148,15 +131,12 @@ class MetricSpec(FrozenModel):
     name: str = Field(description="snake_case; a metric known to the scorer if predictions are submitted")
     formula: str = Field(
         default="",
-        description="how it is computed from predictions: 'worst(f1_score(average=macro), by=hospital)'; empty: as "
-        "defined by its name",
+        description="from predictions: 'worst(f1_score(average=macro), by=hospital)'; empty: as its name says",
     )
     title: str = Field(default="", description="column heading in tables, e.g. 'log loss'")
     unit: str = Field(default="", description="empty for a pure number")
     higher_is_better: bool = Field(description="direction of improvement")
-    worst: float | None = Field(
-        default=None, description=("the worst possible value, which diverged training counts as; null if there is none")
-    )
+    worst: float | None = Field(default=None, description="worst possible value, that of diverged training; null: none")
     low: float | None = Field(default=None, description="lowest possible value; null if there is none")
     high: float | None = Field(default=None, description="highest possible value; null if there is none")
 
@@ -199,16 +179,10 @@ class Arm(FrozenModel):
     role: ArmRole
     description: str = ""
     untuned: str = Field(default="", description="reason, if it has no hyperparameters")
-    answers: tuple[str, ...] = Field(
-        default=(), description="baselines of prior work that it implements under another name"
-    )
-    needs: ResourceNeeds = Field(
-        default=ResourceNeeds(), description="where its cells need more or fewer resources than others"
-    )
+    answers: tuple[str, ...] = Field(default=(), description="baselines of prior work that it is under another name")
+    needs: ResourceNeeds = Field(default=ResourceNeeds(), description="where its cells need other resources than usual")
     setting_of: str = Field(
-        default="",
-        exclude_if=lambda value: not value,
-        description="for an ablation: the compared arm whose tuned setting it uses; empty: the first method",
+        default="", exclude_if=is_empty, description="of an ablation: arm whose tuned setting it has; empty: the method"
     )
     words: SkipJsonSchema[tuple[str, ...]] = ()
     """Only for a repository: words that add this arm to the command, options or overrides key=value."""
@@ -220,9 +194,7 @@ class Level(FrozenModel):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
     title: str = Field(default="", description="short name for readers, e.g. '20 % label noise'")
     value: float | None = Field(default=None, description="the level as a number, for an axis")
-    parts: tuple[str, ...] = Field(
-        default=(), description="filled in by the program: with crossed factors, one level of each factor"
-    )
+    parts: tuple[str, ...] = Field(default=(), description="set by the program: of crossed factors, a level of each")
     words: SkipJsonSchema[tuple[str, ...]] = ()
     """Only for a repository: words added to the command."""
 
@@ -252,15 +224,9 @@ class DatasetUse(FrozenModel):
     """A registered dataset and its role in the study."""
 
     name: str = Field(description="its name in the catalogue")
-    title: str = Field(
-        default="",
-        exclude_if=lambda value: not value,
-        description="short name for readers, e.g. 'Digits'; empty: its name in words",
-    )
+    title: str = Field(default="", exclude_if=is_empty, description="short name for readers, e.g. 'Digits'")
     reason: str = ""
-    answers: tuple[str, ...] = Field(
-        default=(), description="datasets of prior work to which it corresponds under another name"
-    )
+    answers: tuple[str, ...] = Field(default=(), description="datasets of prior work that it is under another name")
 
 
 class SubmittedColumn(FrozenModel):
@@ -269,8 +235,7 @@ class SubmittedColumn(FrozenModel):
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="its name in formulas and in `lab.submit`")
     holds: Literal["classes", "groups"] = Field(
-        description="classes: a class number per row, or -1 for none (what a planted hint says, what is predicted for "
-        "another version of the input); groups: the number of the row's group, from 0"
+        description="classes: a class number per row, or -1 for none; groups: the number of the row's group, from 0"
     )
     description: str = Field(min_length=1, description="its exact content, as created by the code")
 
@@ -298,15 +263,12 @@ class DataPlan(FrozenModel):
     metrics: tuple[MetricSpec, ...] = Field(min_length=1, description="the first is primary and is used for selection")
     arms: tuple[Arm, ...] = Field(min_length=1, description="at least one baseline and one method")
     columns: tuple[SubmittedColumn, ...] = Field(
-        default=(),
-        exclude_if=lambda value: not value,
-        max_length=8,
-        description="columns that the code makes, for formulas that explain an effect",
+        default=(), exclude_if=is_empty, max_length=8, description="columns that the code makes, for formulas"
     )
     levels: tuple[Level, ...] = ()
     factor: str = Field(default="", description="the quantity that the levels vary, e.g. 'label noise rate'")
     factors: tuple[Factor, ...] = Field(
-        default=(), description=("if several quantities vary: the program crosses them into `levels` and `factor`")
+        default=(), description="if several vary: the program crosses them into `levels`"
     )
     expected_seconds: float = Field(gt=0, description="compute time of one experiment: every arm, level and dataset")
     untested: tuple[str, ...] = Field(default=(), description="aspects of the idea that this plan cannot test")
@@ -315,37 +277,21 @@ class DataPlan(FrozenModel):
     reference_models: SkipJsonSchema[bool] = Field(
         default=True,
         exclude_if=lambda value: value,
-        description="whether built-in reference models are measured too; the program sets it to false for lack of time",
+        description="whether built-in reference models are measured, too; false for lack of time",
     )
-    anchors: tuple[PublishedAnchor, ...] = Field(
-        default=(), description="published values of baselines, given by the user"
-    )
+    anchors: tuple[PublishedAnchor, ...] = Field(default=(), description="published values of baselines, from the user")
     left_out: tuple[OmittedCells, ...] = Field(default=(), description="cells that are deliberately not measured")
-    omitted: tuple[OmittedPriorWork, ...] = Field(
-        default=(), description="used by two of the closest papers but not by this study"
-    )
+    omitted: tuple[OmittedPriorWork, ...] = Field(default=(), description="used by two close papers, but not here")
     open: tuple[str, ...] = Field(default=(), description="choices left to the experiments; everything else is fixed")
-    covered: tuple[int, ...] = Field(
-        default=(),
-        description=("numbers, from 1, of the idea's experiments that are fully answered by measuring every arm"),
-    )
-    packages: tuple[str, ...] = Field(
-        default=(),
-        description="packages that its code imports in addition to the preinstalled ones, from the list of available "
-        "packages",
-    )
+    covered: tuple[int, ...] = Field(default=(), description="numbers of the idea's experiments that this plan answers")
+    packages: tuple[str, ...] = Field(default=(), description="packages that its code imports, of those available")
     pretrained: tuple[str, ...] = Field(
-        default=(),
-        description=("pretrained models that its code loads, OWNER/NAME@REVISION, from the list of available models"),
+        default=(), description="available models that its code loads, OWNER/NAME@REVISION"
     )
     subjects: tuple[str, ...] = Field(default=(), description="names of the language models that its code queries")
-    hypotheses: tuple[Hypothesis, ...] = Field(
-        default=(), max_length=5, description="hypotheses that the study decides"
-    )
+    hypotheses: tuple[Hypothesis, ...] = Field(default=(), max_length=5, description="hypotheses that it decides")
     objective: Literal["improve", "measure"] = Field(
-        default="measure",
-        description="how experiments are ranked: by the method's metric, or by every arm at its best, regardless of "
-        "the effect",
+        default="measure", description="rank experiments by the method's metric, or by every arm at its best"
     )
     objective_reason: str = Field(default="", description="reason, in one sentence that the paper prints")
     notes: str = ""
@@ -507,7 +453,7 @@ class DatasetFacts(FrozenModel):
     warnings: tuple[str, ...] = Field(default=(), description="notes for readers of its results")
     meta: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Column for grouping by metrics, not a feature -> its values, empty if there are many."""
-    meta_in_test: dict[str, int] = Field(default={}, exclude_if=lambda found: not found)
+    meta_in_test: dict[str, int] = Field(default={}, exclude_if=is_empty)
     """Column for grouping -> number of its values in the test examples."""
     meta_shown: tuple[str, ...] = Field(default=(), description="columns among these that code sees in train and dev")
     scorer: str = Field(default="", description="description of what the user's frozen scorer computes, and from what")

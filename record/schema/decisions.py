@@ -57,9 +57,7 @@ class LLMQuestion(FrozenModel):
     json_schema: dict[str, Any] | None = Field(default=None, description="JSON schema of the answer")
     temperature: float | None = Field(default=None, ge=0, le=2)
     max_tokens: int | None = Field(default=None, ge=1)
-    logprobs: int | None = Field(
-        default=None, ge=0, le=20, description="number of alternatives per token; None: no logprobs"
-    )
+    logprobs: int | None = Field(default=None, ge=0, le=20, description="alternatives per token; None: no logprobs")
 
     @property
     def canonical_text(self) -> str:

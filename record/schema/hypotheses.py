@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from labwright.record.schema import FrozenModel
+from labwright.record.schema import FrozenModel, is_empty
 
 EffectSign = Literal["above zero", "near zero", "below zero"]
 EffectDirection = Literal["positive", "negative", "equivalent", "open"]
@@ -25,12 +25,8 @@ class Effect(FrozenModel):
         description="an expression over cells, with its sign chosen so that the hypothesis says it is above zero: "
         "'mean(drop(adam, from=a0) - drop(sgd, from=a0), over=[a0.1, a0.3])'",
     )
-    metric: str = Field(
-        default="", description="metric of the plan in which the effect is measured; empty: the primary metric"
-    )
-    smallest: float = Field(
-        gt=0, description="smallest effect of interest, in the unit of the estimand: 0.03 for three points of accuracy"
-    )
+    metric: str = Field(default="", description="metric of the plan that measures it; empty: the primary metric")
+    smallest: float = Field(gt=0, description="smallest effect of interest, in its unit: 0.03 for three points")
     claim: ClaimForm = Field(
         default="at least",
         exclude_if=lambda value: value == "at least",
@@ -40,7 +36,7 @@ class Effect(FrozenModel):
     bound: float | None = Field(
         default=None,
         exclude_if=lambda value: value is None,
-        description="bound of 'at least' and 'at most': 0.5 for 'keeps at most half'; null: the smallest effect",
+        description="of 'at least' and 'at most': 0.5 for 'at most half'; null: the smallest effect",
     )
     design: float | None = Field(
         default=None,
@@ -86,57 +82,27 @@ class PossibleOutcomes(FrozenModel):
 
     supported: str = Field(min_length=1, max_length=400, description="if it is supported")
     refuted: str = Field(min_length=1, max_length=400, description="if it is refuted")
-    open: str = Field(
-        min_length=1, max_length=400, description="if the interval includes the bound: what its position still shows"
-    )
+    open: str = Field(min_length=1, max_length=400, description="if the interval has the bound: what it shows")
 
 
 class Hypothesis(FrozenModel):
     """A hypothesis that the study decides. It holds if all its effects hold."""
 
     id: str = Field(pattern=r"^[a-z][a-z0-9-]*$", description="short identifier: 'excess-drop'")
-    title: str = Field(
-        default="",
-        exclude_if=lambda value: not value,
-        description="short name for readers, a few words without numbers: 'erasing helps'; empty: its id in words",
-    )
+    title: str = Field(default="", exclude_if=is_empty, description="short name for readers, without numbers")
     statement: str = Field(min_length=1, description="the claim, in one sentence that measurements can refute")
-    effects: tuple[Effect, ...] = Field(
-        min_length=1, max_length=3, description="'A and B' has two effects and needs both"
-    )
+    effects: tuple[Effect, ...] = Field(min_length=1, max_length=3, description="'A and B' has two and needs both")
     reason: str = Field(min_length=1, description="why smaller effects would not matter, in one phrase")
-    unit: IntervalUnit = Field(
-        default="seeds and examples",
-        description=("what the interval generalises over; trained or sampled results always include seeds"),
-    )
-    cluster: str = Field(
-        default="",
-        description="for unit 'seeds and clusters': the column that groups examples; it needs at least five values in "
-        "test",
-    )
-    diverged: Literal["left out", "worst value"] = Field(
-        default="left out",
-        exclude_if=lambda value: value == "left out",
-        description="how a seed counts if training of an arm that is read diverged: left out, with the rate of each "
-        "arm reported; or as the metric's worst value, which takes about a hundred seeds to support anything, since "
-        "fewer do not show that divergence is rare",
-    )
+    unit: IntervalUnit = Field(default="seeds and examples", description="what the interval generalises over")
+    cluster: str = Field(default="", description="for unit 'seeds and clusters': column with five values in test")
     rival: RivalExplanation | None = Field(default=None, description="required for every confirmatory hypothesis")
     confirmatory: bool = Field(default=True, description="whether it is confirmatory rather than exploratory")
-    presupposes: str = Field(
-        default="",
-        exclude_if=lambda value: value == "",
-        description="id of a hypothesis without which this one makes no sense; this one is tested after it",
-    )
+    presupposes: str = Field(default="", exclude_if=is_empty, description="id of a hypothesis that has to hold first")
     outcomes: PossibleOutcomes | None = Field(
-        default=None,
-        exclude_if=lambda value: value is None,
-        description="what a colleague would learn from each outcome; required for every confirmatory hypothesis",
+        default=None, exclude_if=is_empty, description="what each outcome would teach; required if confirmatory"
     )
     alternatives: tuple[Effect, ...] = Field(
-        default=(),
-        max_length=6,
-        description=("the same question in other forms (another metric, other levels): reported as 'holds in k of m'"),
+        default=(), max_length=6, description="the question in other forms (another metric, other levels)"
     )
 
     @property
@@ -203,9 +169,9 @@ class HypothesisDecision(FrozenModel):
     look: int | None = Field(default=None, description="index of the last look; None in a study without looks")
     after: str = ""
     """Id of a hypothesis that it presupposes and that is not supported, so that it is open."""
-    floored: str = Field(default="", exclude_if=lambda found: not found)
+    floored: str = Field(default="", exclude_if=is_empty)
     """Why it is open whatever its intervals say: no arm that it reads is better than a constant prediction."""
-    saturated: str = Field(default="", exclude_if=lambda found: not found)
+    saturated: str = Field(default="", exclude_if=is_empty)
     """That every arm that it reads is as good as the metric can be; it does not change the verdict."""
     holds: int = Field(default=0, description="number of declared alternatives that are supported")
     others: tuple[EffectDecision, ...] = Field(default=(), exclude=True, description="decisions on these alternatives")
@@ -261,9 +227,7 @@ class ProtocolFinding(FrozenModel):
         description="blocks: the claim cannot be decided as planned; should: a reader would doubt the result; could: "
         "an improvement"
     )
-    what: str = Field(
-        min_length=1, max_length=1200, description="the problem, and the results that it would invalidate"
-    )
+    what: str = Field(min_length=1, max_length=1200, description="the problem, and the results that it invalidates")
     where: str = Field(
         description="path of a field of the plan: 'arms', 'arms[1].description', 'arms[plain]', "
         "'hypotheses[0].effects[0].smallest'"
@@ -276,9 +240,7 @@ class FindingAnswer(FrozenModel):
 
     finding: int = Field(ge=1, description="number of the finding")
     changed: bool = Field(description="whether the plan was changed because of it; otherwise the plan stays the same")
-    reason: str = Field(
-        min_length=1, max_length=1200, description="the change to the plan, or the reason for making none"
-    )
+    reason: str = Field(min_length=1, max_length=1200, description="the change of the plan, or why there is none")
 
 
 class UnresolvedFinding(FrozenModel):

@@ -158,12 +158,9 @@ def _normalise_fields(raw: object) -> dict[str, Any]:
 
 def _list_idea_names(ideas: list[Any]) -> str:
     """List the ideas' names with their indices, cut to fit a line."""
-    names: list[str] = []
-    for number, idea in enumerate(ideas[:8]):
-        pairs = cast("dict[Any, Any]", idea).items() if isinstance(idea, dict) else ()
-        name = next((name for key, name in pairs if str(key).lower() == "name" and name), "no name")
-        names.append(f"{number}: {str(name)[:40]}")
-    return ", ".join(names) + (", ..." if len(ideas) > 8 else "")
+    pairs = [cast("dict[Any, Any]", one).items() if isinstance(one, dict) else () for one in ideas[:8]]
+    names = [next((str(name)[:40] for key, name in one if str(key).lower() == "name"), "no name") for one in pairs]
+    return ", ".join(f"{number}: {name}" for number, name in enumerate(names)) + ", ..." * (len(ideas) > 8)
 
 
 # A research question about a repository, the experiment that answers it, and its measurements.
@@ -201,20 +198,15 @@ class DesignedMetric(FrozenModel):
     margin: float | None = Field(
         default=None,
         gt=0,
-        description="of the metric that decides: the smallest difference that matters, in its unit; the question's, if "
-        "it names one",
+        description="of the deciding metric: smallest difference that matters, from the question if it has one",
     )
 
 
 class ExperimentDesign(FrozenModel):
     """The experiment, recorded before any file is changed."""
 
-    constants: tuple[ExperimentVariable, ...] = Field(
-        default=(), max_length=30, description="settings that are equal for all arms"
-    )
-    varied: tuple[ExperimentVariable, ...] = Field(
-        min_length=1, max_length=12, description="settings that differ between the arms"
-    )
+    constants: tuple[ExperimentVariable, ...] = Field(default=(), max_length=30, description="settings equal for all")
+    varied: tuple[ExperimentVariable, ...] = Field(min_length=1, max_length=12, description="settings that differ")
     arms: tuple[DesignedArm, ...] = Field(min_length=2, max_length=20)
     metrics: tuple[DesignedMetric, ...] = Field(min_length=1, max_length=8)
     seeds: int = Field(ge=1, le=50, description="number of repetitions of each arm in the first run, with seeds from 0")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from pydantic import Field
 
-from labwright.record.schema import FrozenModel, Scalar
-from labwright.record.schema.data_plan import HyperparameterSetting, Measurement
+from labwright.record.schema import FrozenModel, Scalar, is_empty
+from labwright.record.schema.data_plan import Measurement, Trial
 from labwright.record.schema.paper import Figure, FigureReview
 
 # Packages installed for the experiments of a run.
@@ -48,9 +48,7 @@ class CodeDoubt(FrozenModel):
     file: str = Field(max_length=200)
     first: int = Field(ge=1, description="number of the first line")
     last: int = Field(ge=1, description="number of the last line, at most twenty later")
-    quote: str = Field(
-        min_length=4, max_length=1200, description="the code on these lines, copied, without line numbers"
-    )
+    quote: str = Field(min_length=4, max_length=1200, description="the code on these lines, copied, without numbers")
     what: str = Field(min_length=1, max_length=800, description="what the code does, and which number it invalidates")
     honest: str = Field(min_length=1, max_length=600, description="what an honest version of these lines would do")
 
@@ -71,9 +69,9 @@ class Cell(FrozenModel):
     share: float = Field(default=1.0, gt=0, le=1)
     """Share of the training steps or examples, for early stopping of trials."""
     seed: int = 0
-    setting_of: str = Field(default="", exclude_if=lambda value: not value)
+    setting_of: str = Field(default="", exclude_if=is_empty)
     """Arm whose setting replaces the hyperparameters that both have; empty: its own setting."""
-    setting_trial: int = Field(default=0, ge=0, exclude_if=lambda value: not value)
+    setting_trial: int = Field(default=0, ge=0, exclude_if=is_empty)
 
     if TYPE_CHECKING:
 
@@ -342,14 +340,10 @@ class CellRun(ExecutionResult):
     """As reported by its process; None: nothing was observed."""
 
 
-class TrialResult(FrozenModel):
+class TrialResult(Trial):
     """The result of one setting of an arm, on one version of its code."""
 
-    arm: str
-    number: int
-    setting: HyperparameterSetting
     code: str = Field(description="sha256 of the files that the arm's cells see")
-    share: float
     node: str = Field(description="node that measured it first")
     kind: NodeKind = Field(description="kind of that node; any kind other than `trial` is a code version")
     outcome: Literal["measured", "failed", "running"]
@@ -422,9 +416,7 @@ class SoundnessCheck(FrozenModel):
 class NodeVerdict(FrozenModel):
     """The typed judgement of a finished node."""
 
-    sound: bool = Field(
-        description="whether the code tests what its plan and the data plan say, on the datasets that they name"
-    )
+    sound: bool = Field(description="whether the code tests what both plans say, on the datasets that they name")
     analysis: str = Field(description="six to twelve sentences: the findings, and what they do not show")
     checks: tuple[SoundnessCheck, ...] = Field(default=(), description="checks that the plans or the code require")
     next_step: str = ""

@@ -9,7 +9,7 @@ from typing import Literal, Self
 from pydantic import Field
 
 from labwright.record.baseline_check import MissingAblation
-from labwright.record.schema import FrozenModel
+from labwright.record.schema import FrozenModel, is_empty
 
 # Figures: facts from their live matplotlib objects, their reviews, and their places in the paper.
 
@@ -104,9 +104,7 @@ class FigureReview(FrozenModel):
     name: str
     readable: bool = Field(description="whether a reader can use it unchanged; recorded as false if it is not faithful")
     faithful: bool = Field(default=True, description="whether the drawing agrees with the data summary")
-    informative: bool = Field(
-        default=True, description="whether it shows a result that the text, the tables and the other figures do not"
-    )
+    informative: bool = Field(default=True, description="whether it shows what text, tables and other figures do not")
     issues: tuple[str, ...] = ()
     description: str = ""
 
@@ -142,7 +140,7 @@ class PaperFigureReview(FrozenModel):
     references: FigureAspectReview = Field(description="the paragraphs that refer to it")
     duplicates: tuple[str, ...] = Field(default=(), description="other figures of the paper that show the same")
     advice: Literal["keep", "appendix", "drop"] = Field(
-        default="keep", description="whether to keep it, move it to the appendix, or drop it"
+        default="keep", description="keep, move to the appendix, or drop"
     )
     reason: str = Field(default="", description="reason for any advice other than keep")
 
@@ -202,12 +200,10 @@ class PaperDraft(EditableText):
         description="moved figures by name; others stay where their script put them",
     )
     estimates: tuple[EstimateRequest, ...] = Field(
-        default=(), exclude_if=lambda value: not value, description="exploratory estimates that its text may print"
+        default=(), exclude_if=is_empty, description="estimates that it may print"
     )
     separating: tuple[str, ...] = Field(
-        default=(),
-        exclude_if=lambda value: not value,
-        description="keys of the estimates that separate explanations of an effect, as its outline planned them",
+        default=(), exclude_if=is_empty, description="keys of estimates planned to separate explanations"
     )
 
     @property
@@ -523,9 +519,7 @@ class AddendumItem(MissingAblation):
     """An arm that an addendum adds for a request, or the reason why none is added."""
 
     request: str = Field(description="id of the request")
-    experiment: str = Field(
-        default="", exclude_if=lambda value: not value, description="the experiment of the idea that it runs, if any"
-    )
+    experiment: str = Field(default="", exclude_if=is_empty, description="experiment of the idea that it runs")
 
 
 class RequestAnswer(FrozenModel):

@@ -18,16 +18,9 @@ class PriorUse(FrozenModel):
 
     what: UseKind
     name: str = Field(
-        min_length=1,
-        max_length=200,
-        description="one thing, as the paper names it: 'CIFAR-10'; for a value also what it measures: 'ERM on "
-        "CIFAR-10: accuracy 93'",
+        min_length=1, max_length=200, description="one thing, as the paper names it; also what a value measures"
     )
-    quote: str = Field(
-        min_length=1,
-        max_length=400,
-        description="a passage of up to thirty words that states this, copied word for word",
-    )
+    quote: str = Field(min_length=1, max_length=400, description="up to thirty words that state this, copied")
 
 
 class PriorPaper(FrozenModel):

@@ -13,7 +13,6 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from itertools import takewhile
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
@@ -58,11 +57,11 @@ class RepositoryCommand(FrozenModel):
             return rest.rpartition("@")[2]
         return rest.partition("@")[0]
 
-    def build_argv(self, seed: int, *, out: str = "out", device: str = "cpu", extra: tuple[str, ...] = ()) -> list[str]:
+    def build_argv(self, seed: int, *, out: str = "out", device: str = "cpu") -> list[str]:
         """Return the command line of one run."""
         folder, _ = split_folder(self.argv)
         known = {"{seed}": str(seed), "{out}": posixpath.relpath(out, folder) if folder else out, "{device}": device}
-        return [re.sub(r"\{(?:seed|out|device)\}", lambda one: known[one[0]], word) for word in (*self.argv, *extra)]
+        return [re.sub(r"\{(?:seed|out|device)\}", lambda one: known[one[0]], word) for word in self.argv]
 
 
 class RepositoryEdit(FrozenModel):
@@ -76,12 +75,7 @@ class RepositoryEdit(FrozenModel):
 def build_edit(path: str, before: str, after: str) -> RepositoryEdit:
     """Build the edit that turns one string into another: the lines that differ, with enough context to be unique."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-
-    def count_same(pairs: Iterable[tuple[str, str]]) -> int:
-        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-    first = count_same(zip(old, new, strict=False))
-    last = count_same(zip(reversed(old), reversed(new), strict=False))
+    first, last = len(posixpath.commonprefix([old, new])), len(posixpath.commonprefix([old[::-1], new[::-1]]))
     last = min(last, len(old) - first, len(new) - first)
     while True:
         piece = "".join(old[first : len(old) - last])
@@ -149,32 +143,13 @@ class UnexaminedPart(FrozenModel):
     kind: Literal["author", "budget"]
 
 
-MutationOutcome = Literal[
-    "no change",
-    "not reached",
-    "no effect",
-    "failed",
-    "at the floor",
-    "breaks the program",
-    "changes what is scored",
-    "moved",
-]
-PartClassification = Literal[
-    "critical",
-    "helps",
-    "no measurable difference",
-    "harmful",
-    "negligible",
-    "no effect",
-    "not reached",
-    "not measured",
-    "breaks the program",
-    "changes what is scored",
-    "unknown",
-]
+UnrankedOutcome = Literal["breaks the program", "changes what is scored"]
 """`breaks the program`: nothing of the model is left; `changes what is scored`: the part creates the targets against
-which predictions are scored. Neither measures importance, so neither is ranked. `negligible`: less than another seed
-changes."""
+which predictions are scored. Neither measures importance, so neither is ranked."""
+MeasuredEffect = Literal["critical", "helps", "no measurable difference", "harmful", "negligible"]
+"""`negligible`: less than another seed changes."""
+MutationOutcome = Literal["no change", "not reached", "no effect", "failed", "at the floor", UnrankedOutcome, "moved"]
+PartClassification = Literal[MeasuredEffect, "no effect", "not reached", "not measured", UnrankedOutcome, "unknown"]
 
 
 def split_folder(argv: Sequence[str]) -> tuple[str, Sequence[str]]:
@@ -216,9 +191,7 @@ SpaceItem = TypeVar("SpaceItem", Hyperparameter, Arm, Level)
 class CommandSpace(FrozenModel):
     """Items that every plan of the study must contain unchanged."""
 
-    hyperparameters: tuple[Hyperparameter, ...] = Field(
-        default=(), description="tuned hyperparameters with their words"
-    )
+    hyperparameters: tuple[Hyperparameter, ...] = Field(default=(), description="tuned hyperparameters, with words")
     arms: tuple[Arm, ...] = Field(default=(), description="arms with their words")
     levels: tuple[Level, ...] = Field(default=(), description="levels with their words")
     factor: str = Field(default="", description="the quantity that the levels vary")

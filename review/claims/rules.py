@@ -21,8 +21,8 @@ unless its section title or the paragraph before it has named one, or the sectio
 - trend: the last level minus the first, and means without a turn; without an arm, for every compared arm.
 - cause: a supported hypothesis about it, or an estimate of an ablation; an ablation that nobody registered suggests it,
   and so does a requested estimate, or a number of an ablation, in its paragraph whose interval excludes zero.
-- denied ("not better", "not because of"): the interval ends below zero or below a difference that matters; for a cause,
-  the arm without it is not worse than the method or, where that is open, still better than a baseline.
+- denied ("not better"): the interval ends below zero or below a difference that matters. That something is not the
+  cause can only be conjectured, or suggested by such a number of an ablation.
 - measured: the cells of these arms, datasets and levels exist; a count is that of the arms measured there.
 - generality: a supported hypothesis whose unit is datasets, or a claim that holds on every named dataset and level.
 """
@@ -774,7 +774,7 @@ def _check_cause(one: ResolvedClaim, numbers: Sequence[NumberReference], record:
     if claim.certainty == "suggested" and any(_separates(one, each, record) for each in numbers):
         return
     if claim.denied:
-        return _check_denied_cause(one, record)
+        raise RefusedClaim("that it is not the cause was not registered: mark it as a conjecture, or leave it out")
     arms = [side.arm for side in (one.subject, one.other) if side.arm]
     ablated = next((arm for arm in arms if record.roles[arm] == "ablation"), None)
     if ablated is None:
@@ -797,32 +797,6 @@ def _check_cause(one: ResolvedClaim, numbers: Sequence[NumberReference], record:
     if claim.certainty == "shown":
         for each in found:
             _check_confirmed(each)
-
-
-def _check_denied_cause(one: ResolvedClaim, record: ClaimRecord) -> None:
-    """Refuse the denial of a cause unless the arm without it is not worse than the whole method, or, where that is
-    open, still better than a baseline."""
-    arm, found = one.subject.arm, list[RecordedComparison]()
-    others = sorted(record.arms, key=lambda name: record.roles[name] != "method")
-    for other in [one.other.arm] if one.other.arm else others if arm else ():
-        if other == arm or record.roles[other] == "ablation":
-            continue
-        is_whole = record.roles[other] == "method"
-        claim = one.claim.model_copy(
-            update={"kind": "direction", "direction": "worse" if is_whole else "better", "denied": is_whole}
-        )
-        with suppress(RefusedClaim):
-            pair = replace(one, claim=claim, subject=Side(arm), other=Side(other))
-            found = _find_comparisons(pair, record)
-            if is_whole and any(each.sign == replace(pair, claim=claim).sign for each in found):
-                break  # the part contributes
-            for each in found:
-                _check_direction(pair, each)
-            return
-    raise RefusedClaim(
-        f"no arm without this cause keeps the effect ({'; '.join(map(str, found[:2])) or 'none was measured'}): mark "
-        "it as a conjecture"
-    )
 
 
 def _reads_ablation(number: NumberReference, record: ClaimRecord) -> bool:

@@ -23,14 +23,8 @@ from labwright.pdf.layout import read_text
 from labwright.pdf.reader import PdfError
 from labwright.record import result_macros
 from labwright.record.claims.estimates import Claim
-from labwright.record.estimands import (
-    CellRef,
-    evaluate_estimand,
-    find_effect_metric,
-    is_contrast,
-    list_cells_read,
-    list_main_arms,
-)
+from labwright.record.claims.requested_estimates import find_registered_pair
+from labwright.record.estimands import CellRef, find_effect_metric, list_main_arms
 from labwright.record.result_macros import ClaimKey, find_macro_uses, strip_form
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.hypotheses import EffectDecision, HypothesisDecision
@@ -87,17 +81,13 @@ def find_bold_claims(
 
 
 def _rank_pair(part: EffectDecision, plan: DataPlan) -> tuple[CellRef, CellRef] | None:
-    """Return the better and the worse cell of an effect that is their difference, if its direction is decided."""
-    metric, text = find_effect_metric(part.effect, plan), part.effect.estimand
-    cells = list_cells_read(text, plan, metric)
-    if part.direction not in ("positive", "negative") or len(cells) != 2 or not is_contrast(text):
+    """Return the better and the worse cell of an effect that is their difference at one level of a dataset, if its
+    direction is decided."""
+    pair = find_registered_pair(part.effect, plan) if part.direction in ("positive", "negative") else None
+    if pair is None or (pair[0].dataset, pair[0].level) != (pair[1].dataset, pair[1].level):
         return None
-    first, second = cells
-    if (first.dataset, first.level) != (second.dataset, second.level):
-        return None
-    rises = evaluate_estimand(text, plan, metric, lambda place: 2.0 if place == first else 1.0) > 0
-    first_is_better = (rises == (part.direction == "positive")) == metric.higher_is_better
-    return (first, second) if first_is_better else (second, first)
+    is_better = (part.direction == "positive") == find_effect_metric(part.effect, plan).higher_is_better
+    return pair if is_better else (pair[1], pair[0])
 
 
 def check_bold(text: str, evidence: Evidence, where: str) -> Iterator[Violation]:
@@ -124,7 +114,7 @@ def _rest_of_group(text: str, at: int) -> str:
 
 
 CHECK_COPY_PREAMBLE = r"""\AddToHook{begindocument/end}{%
-  \def\result#1{N}\def\setup#1{N}\def\verdict#1{N}\def\rec#1{N}%
+  \def\result#1{N}\def\setup#1{N}\def\rec#1{N}%
   \renewcommand\includegraphics[2][]{\fbox{F}}%
   \renewcommand\thepage{p}\renewcommand\thesection{S}\renewcommand\thesubsection{S}%
   \renewcommand\thesubsubsection{S}\renewcommand\thefigure{F}\renewcommand\thetable{T}%
@@ -247,7 +237,7 @@ def _check_values(folder: Path, evidence: Evidence, printed: str) -> Iterator[Vi
     squeezed = re.sub(r"\s+", "", printed).replace("\u2212", "-").replace("\u2013", "-")
     texts = [(folder / name).read_text() for name in _SOURCES if (folder / name).exists()]
     uses = {use for text in texts for use in result_macros.find_macro_uses(text)}
-    for use in sorted(one for one in uses if one.macro != "verdict"):  # a comparison in words, of an earlier version
+    for use in sorted(uses):
         value, kind, where, fix = evidence.find_value(use), "value", "results.tex", ""
         if value is None:
             kind, where, fix = "key", "sources", "no such key in the record"

@@ -1,7 +1,7 @@
 """Re-run the code behind the paper with one thing changed, and check which numbers move.
 
-*Labels*: with permuted labels of train and dev, the advantage over chance must disappear. *Seed*: the replicates. Run
-the code behind the paper again with one thing changed, and check which numbers change.
+*Labels*: with permuted labels of train and dev, the advantage over chance must disappear. *Rows*: the
+predictions of replaced rows must change, and no others.
 
 A script of this program makes the change inside the kernel before the experiment code starts. Code that looks for a
 probe can evade it.
@@ -144,24 +144,6 @@ def find_arms_ignoring_labels(
         arm
         for arm, equal in found.items()
         if all(equal) and not is_uninformed_arm(arm, plan) and not LABEL_FREE_ARM.search(f"{arm} {words.get(arm, '')}")
-    )
-
-
-def judge_seed_change(
-    before: Sequence[Measurement], others: Sequence[Sequence[Measurement]], metric: MetricSpec
-) -> ProbeResult:
-    """Judge whether any value of the metric differs between seeds."""
-    first = values_by_cell(before, metric)
-    seen = [
-        (first[cell], value) for one in others for cell, value in values_by_cell(one, metric).items() if cell in first
-    ]
-    if not seen:
-        return ProbeResult("unclear", "there is no good replicate to compare with")
-    moved = sum(a != b for a, b in seen)
-    text = f"{moved} of {len(seen)} values of {metric.name} differ under other seeds"
-    return ProbeResult(
-        "moved" if moved else "still",
-        text if moved else f"{text}: correct for a deterministic method, otherwise the seed is ignored",
     )
 
 

@@ -38,7 +38,7 @@ from labwright.record.schema.paper import (
 )
 from labwright.review.judge.attachments import GuardedExhibit, PagePictures, describe_exhibits
 from labwright.review.judge.guards import GuardedPaper
-from labwright.review.judge.paper_reader import Paper, PaperExcerpt, RubricError, make_excerpt, quote_is_in
+from labwright.review.judge.paper_reader import Paper, RubricError, make_excerpt, quote_is_in
 
 MAX_PAPER_CHARACTERS = 100_000
 """Characters of a paper shown to a judge, about 25,000 tokens: this is thirty pages, or the main text of a longer
@@ -103,21 +103,12 @@ async def judge_case(case: JudgeCase, client: ModelClient, *, model: str) -> Jud
     )
 
 
-def excerpt_paper(paper: Paper) -> PaperExcerpt:
-    """Return the part of a paper that is shown. Included files that could not be read are listed as omitted."""
-    shown = make_excerpt(paper.sections, MAX_PAPER_CHARACTERS)
-    missing = tuple(
-        f"included file {name!r}: missing, or outside the paper's folder" for name in paper.missing_files[:20]
-    )
-    return replace(shown, left_out=(*shown.left_out, *missing))
-
-
 def build_judge_inputs(paper: Paper, rubric: Rubric, facts: RecordFacts | None = None) -> JudgeInputs:
-    """Build the prompt inputs of a judge."""
-    shown = excerpt_paper(paper)
-    return JudgeInputs(
-        rubric=rubric, paper=shown.text, characters=paper.characters, left_out=shown.left_out, facts=facts
-    )
+    """Build the prompt inputs of a judge. Included files that could not be read are listed as omitted."""
+    shown = make_excerpt(paper.sections, MAX_PAPER_CHARACTERS)
+    missing = (f"included file {name!r}: missing, or outside the paper's folder" for name in paper.missing_files[:20])
+    left_out = (*shown.left_out, *missing)
+    return JudgeInputs(rubric=rubric, paper=shown.text, characters=paper.characters, left_out=left_out, facts=facts)
 
 
 def build_judgement(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs, *, name: str, model: str) -> Judgement:

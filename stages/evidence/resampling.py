@@ -187,7 +187,7 @@ def resample_effect(
     """
     import numpy as np
 
-    metric, kept = find_effect_metric(effect, plan), [run for run in runs if _has_value(plan, hypothesis, effect, run)]
+    metric, kept = find_effect_metric(effect, plan), [run for run in runs if _has_value(plan, effect, run)]
     nothing = ResampledInterval(key=key, nodes=tuple(run.node for run in kept), reason=reason or NOT_COMPUTED_REASON)
     if reason or not kept:
         return nothing
@@ -198,8 +198,7 @@ def resample_effect(
         """Return the values of the effect, or of a part of its estimand, by run and draw."""
 
         def compute(run: ReplicateValues) -> NDArray[Any]:
-            found = compute_effect_value(plan, hypothesis, effect, run, values=partial(values, run), part=part)
-            return np.atleast_1d(found[0])
+            return np.atleast_1d(compute_effect_value(plan, effect, run, values=partial(values, run), part=part))
 
         with np.errstate(all="ignore"):
             return np.stack(np.broadcast_arrays(*map(compute, kept)))
@@ -208,7 +207,7 @@ def resample_effect(
         return run.values.get((place.dataset, place.condition, metric.name))
 
     def resampled_in(dataset: str, run: ReplicateValues, place: CellRef) -> EstimandValue | None:
-        if dataset not in ("", place.dataset) or measured(run, place) is None:  # a diverged cell has no draws
+        if dataset not in ("", place.dataset):
             return measured(run, place)
         return drawn[place.dataset, run.node, place.condition, metric.name][:shortest]
 
@@ -290,12 +289,13 @@ def _compute_shared(changes: Sequence[NDArray[Any]], scale: float) -> tuple[floa
     return compute_covariance(above, above), compute_covariance(below, below), compute_covariance(above, below)
 
 
-def _has_value(plan: DataPlan, hypothesis: Hypothesis, effect: Effect, run: ReplicateValues) -> bool:
+def _has_value(plan: DataPlan, effect: Effect, run: ReplicateValues) -> bool:
     """Return whether a run has a value of an effect, so that it enters the mean."""
     try:
-        return bool(compute_effect_value(plan, hypothesis, effect, run))
+        compute_effect_value(plan, effect, run)
     except (DivergedError, MissingCell):
         return False
+    return True
 
 
 def count_draws(examples: int, passes: int) -> int:

@@ -23,7 +23,6 @@ from labwright.record.claims.estimates import (
     compute_paper_claims,
     find_ablation_nodes,
     find_added_replicates,
-    find_replicates,
     find_trusted_replicates,
     find_winner,
 )
@@ -48,7 +47,6 @@ from labwright.review.honesty.label_probe import (
     find_same_rows,
     judge_label_permutation,
     judge_row_replacement,
-    judge_seed_change,
 )
 from labwright.sandbox.job import Job, JobOutcome, SubmissionRefused
 from labwright.sandbox.scoring import SubmittedPredictions, compute_chance_level, read_final_predictions
@@ -203,7 +201,7 @@ def build_reading(node: Node, client: ModelClient, found: ReadCode, doubts: tupl
     )
 
 
-ProbeKind = Literal["seed", "labels", "rows"]
+ProbeKind = Literal["labels", "rows"]
 
 
 async def probe_winners(context: RunContext) -> None:
@@ -271,16 +269,10 @@ class _NodeProbes:
 
     async def run_all(self) -> None:
         """Run all probes that are not recorded yet, until the node turns out suspect."""
-        probes = {"seed": self.probe_seed, "labels": self.probe_labels, "rows": self.probe_rows}
+        probes = {"labels": self.probe_labels, "rows": self.probe_rows}
         for kind in get_args(ProbeKind):
             if not _is_probed(self.context, self.name, kind) and not self.node.suspect:
                 self.record_probe(kind, *await probes[kind]())
-
-    async def probe_seed(self) -> tuple[ProbeResult, tuple[Measurement, ...]]:
-        """Check whether any value differs between the replicates, which ran the same code with other seeds."""
-        replicates = [one for one in find_replicates(self.context.state, self.name) if one.status == "good"]
-        values = [one.measurements for one in replicates]
-        return judge_seed_change(self.node.measurements, values, self.context.plan.primary_metric), ()
 
     async def probe_labels(self) -> tuple[ProbeResult, tuple[Measurement, ...]]:
         """Run the code with permuted labels; the GPU time of one run is reserved from the start
@@ -403,7 +395,7 @@ class _NodeProbes:
     def record_probe(self, kind: ProbeKind, found: ProbeResult, measured: tuple[Measurement, ...]) -> None:
         """Record the result of a probe; the node becomes suspect if honest code would not give this result."""
         context, budget = self.context, self.context.budget
-        if found.outcome == "still" and kind != "seed":
+        if found.outcome == "still":
             context.recorder.append(NodeSuspected(node=self.name, findings=(HonestyFinding(kind=kind, why=found.why),)))
         context.recorder.append(
             NodeProbed(

@@ -527,6 +527,6 @@ def _list_notes(part: EffectDecision, hypothesis: Hypothesis) -> Iterator[str]:
         need := describe_need(part, "datasets" if hypothesis.unit == "datasets" else "seeds")
     ):
         yield need
-    yield from format_lost_seeds(part, hypothesis)
+    yield from format_lost_seeds(part)
     if part.optimistic:
         yield "stopping early makes the estimate optimistic"

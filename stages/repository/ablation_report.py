@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from jinja2 import Environment, FileSystemLoader
 
@@ -27,7 +27,6 @@ from labwright.record.claims.estimates import (
 from labwright.record.claims.part_effects import (
     PartEffect,
     compute_baseline_claim,
-    compute_fresh_baseline_claim,
     format_report_claims,
     format_report_texts,
 )
@@ -39,6 +38,7 @@ from labwright.record.schema.repository import (
     MutationOutcome,
     PartClassification,
     PartResult,
+    UnrankedOutcome,
     format_command_line,
 )
 from labwright.sandbox.repository.metric import PREDICTIONS_KIND
@@ -62,10 +62,7 @@ NO_OPTIMIZER = "the run made no optimizer step that could be skipped"
 MIN_TWIN_ERRORS = 3.0
 """Minimum standard errors between a joint effect and the sum of the single effects."""
 
-UNRANKED_GATES: tuple[Literal["breaks the program", "changes what is scored"], ...] = (
-    "breaks the program",
-    "changes what is scored",
-)
+UNRANKED_GATES: tuple[UnrankedOutcome, ...] = get_args(UnrankedOutcome)
 """Outcomes that are reported but do not measure importance."""
 
 MAX_STEPS_OF_UNIT = 10**6
@@ -265,7 +262,7 @@ def build_report_files(state: RunState) -> dict[str, str]:
         "is_seeded": any("{seed}" in word for word in ran),
         "is_scored": found is not None and found.command.metric.startswith(PREDICTIONS_KIND),
         "baseline": compute_baseline_claim(state),
-        "fresh_baseline": compute_fresh_baseline_claim(state),
+        "fresh_baseline": compute_baseline_claim(state, fresh=True),
         "floor": ablation.tried_mutations.get((WHOLE_TRAINING, 0)),
         "texts": format_report_texts(state),
         "limit_reason": state.limit_reason,

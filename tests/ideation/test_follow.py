@@ -87,9 +87,9 @@ def test_the_idea_file_quotes_the_record_for_each_reason(tmp_path: Path) -> None
     make_world(tmp_path, REASON).find_ideas()
     [found] = json.loads((tmp_path / "ideas.json").read_text())
     finding = STUDY.findings[0]
-    assert found["Follows"] == {
-        "Run": "small-sets",
-        "Reasons": [{"Key": finding.key, "Verdict": "refuted", "Quote": finding.quote, "Why": REASON.why}],
+    assert found["origin"] == {
+        "run": "small-sets",
+        "reasons": [[{"key": finding.key, "verdict": "refuted", "quote": finding.quote}, REASON.why]],
     }
     assert read_idea(tmp_path / "ideas.json").name == "margin_small_data", "a run starts from it"
 
@@ -122,9 +122,7 @@ def test_a_finished_run_is_followed(
     capsys.readouterr()
     [found] = json.loads(Path("next/ideas.json").read_text())
     known = list_open_verdicts(read_state(recorded_run()))
-    told = [
-        StudyFinding(key=one["Key"], verdict=one["Verdict"], quote=one["Quote"]) for one in found["Follows"]["Reasons"]
-    ]
+    told = [StudyFinding(**finding) for finding, _ in found["origin"]["reasons"]]
     assert told == list(known) and "open" in {one.verdict for one in told}
     assert main(["run", "--idea", "next/ideas.json", "--dry-run"]) == 0
 

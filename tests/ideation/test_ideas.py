@@ -49,7 +49,7 @@ def test_an_idea_is_looked_up_before_it_is_final_and_its_file_runs(tmp_path: Pat
         "Experiments",
         "Risk Factors and Limitations",
     ]
-    assert told["Closest Papers"][0]["Year"] == 2020 and told["Feasibility"]["Fits"]
+    assert told["closest"][0]["work"]["year"] == 2020 and told["fit"]["fits"]
     assert read_idea(tmp_path / "ideas.json").name == "margin_small_data"
 
 

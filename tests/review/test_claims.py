@@ -807,18 +807,19 @@ def test_a_denied_direction_is_compared_with_the_difference_that_matters() -> No
         assert (why in refused) if why else refused == "", fields
 
 
-def test_a_denied_cause_needs_an_arm_without_it_that_keeps_the_effect() -> None:
+def test_a_denied_cause_is_a_conjecture() -> None:
     fields = {"denied": True, "metric": "accuracy", "datasets": ("digits",), "levels": ("n20",)}
-    refused = check("Not because of mixing.", claim("cause", subject="no-mixing", **fields))
-    assert "no arm without this cause keeps the effect" in refused, "without mixing the gain is lost"
-    assert "none was measured" in check("Not because of it.", claim("cause", **fields))
+    mixing = claim("cause", subject="no-mixing", **fields)
+    assert "mark it as a conjecture" in check("Not because of mixing.", mixing)
+    assert check("Perhaps not because of mixing.", mixing.model_copy(update={"certainty": "conjectured"})) == ""
     assert "is supported" in check("Mixing does not do it.", claim("cause", hypothesis="why", denied=True))
-    falls = claim("trend", subject="plain", metric="accuracy", datasets=("digits",), direction="higher", denied=True)
+
+
+def test_a_denied_trend_must_not_be_there() -> None:
+    fields = {"metric": "accuracy", "datasets": ("digits",), "denied": True}
+    falls = claim("trend", subject="plain", direction="higher", **fields)
     assert check("It does not grow.", falls) == ""
     assert "opposite" in check("It does not fall.", falls.model_copy(update={"direction": "lower"}))
-    as_good = replace(RECORD, means=[give_values(one, "no-mixing", "mixup") for one in RECORD.means], decisions=())
-    as_good = replace(as_good, differences=())
-    assert check("Not because of mixing.", claim("cause", subject="no-mixing", **fields), record=as_good) == ""
 
 
 def give_values(one: Claim, arm: str, source: str) -> Claim:

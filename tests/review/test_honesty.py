@@ -1,4 +1,4 @@
-"""The rules of honesty: typed figures, probes of labels and seeds, scores of withheld labels."""
+"""The rules of honesty: typed figures, the probe of labels, scores of withheld labels."""
 
 from __future__ import annotations
 
@@ -7,12 +7,7 @@ import pytest
 from benchmarks.honesty import PLAN
 from labwright.record.schema.data_plan import DatasetFacts, EvidenceGrade, Measurement, MetricSpec, Split
 from labwright.review.honesty.figure_data_check import find_typed_figures
-from labwright.review.honesty.label_probe import (
-    find_impossible_scores,
-    judge_label_permutation,
-    judge_seed_change,
-    list_withheld_metrics,
-)
+from labwright.review.honesty.label_probe import find_impossible_scores, judge_label_permutation, list_withheld_metrics
 from tests.models.offline import role_inputs
 from tests.stages import small_study
 
@@ -71,13 +66,6 @@ def test_permuted_labels_must_cost_the_advantage_over_chance() -> None:
     )
     losses = [measured(value, name="log_loss") for value in (0.2, 2.6)]
     assert judge_label_permutation(losses[:1], losses[1:], metric=LOSS, chance={"digits": 2.3}).outcome == "moved"
-
-
-def test_another_seed_must_move_some_value() -> None:
-    first, same, other = [measured(0.9)], [measured(0.9, seed=1)], [measured(0.8, seed=2)]
-    assert judge_seed_change(first, [same, other], ACCURACY).outcome == "moved"
-    assert judge_seed_change(first, [same], ACCURACY).outcome == "still"
-    assert judge_seed_change(first, [], ACCURACY).outcome == "unclear"
 
 
 # --- scores of rows whose labels the code cannot have ---------------------------------------------------------------

@@ -124,7 +124,7 @@ BAD = Program(title="bad", plan="p", varies="v")
         (BAD, "no code was written"),
         (
             BAD.model_copy(update={"files": whole_files({"../../events.jsonl": "x"})}),
-            "'../../events.jsonl' leads out of the tree",
+            "'../../events.jsonl' is not a valid path below the root",
         ),
         (
             BAD.model_copy(update={"edits": (SourceEdit(path="experiment.py", find="RATE = 7", replace=""),)}),
