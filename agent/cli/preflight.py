@@ -267,7 +267,7 @@ def install_packages(settings: SandboxSettings) -> None:
     if (found := more.find_lock()) is None:
         return
     kept = ", from uv's cache: the package index is unreachable" if found.is_from_cache else ""
-    names = ", ".join(f"{name} {version}" for name, version in found.lock.packages.items())
+    names = ", ".join(f"{name} {version}" for name, version in found.packages.items())
     print_to_stderr(
         f"packages installed for experiments, in addition to those of {settings.python}: {names or 'none'}{kept}"
     )
