@@ -460,7 +460,7 @@ def restore_packages(
 
 def _parse_name(word: str) -> str:
     """Return the normalised name of a package, without version and extras."""
-    return canonicalize_name(word.split("=")[0].split("<")[0].split(">")[0].split("[")[0].strip())
+    return canonicalize_name(re.split(r"[^\w.-]", word.strip(), maxsplit=1)[0])
 
 
 # Fingerprint of the conditions, besides code, data and seed, on which an experiment's values depend.
