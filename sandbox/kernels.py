@@ -174,7 +174,7 @@ class Kernel(CodeProcess):
     def _build_command_line(self) -> list[str]:
         """Build the command line of the kernel, in its sandbox if there is one."""
         config, folders = self.config, {"folder": self.folder, "folder_inside": self.folder_inside}
-        command = [config.settings.python, str(KERNEL_SIDE / "bootstrap.py"), str(self._scratch.connection)]
+        command = [config.settings.python, str(KERNEL_SIDE / "lab" / "_bootstrap.py"), str(self._scratch.connection)]
         if not config.isolation.is_on:
             return command
         return build_command(command, build_kernel_sandbox(config, self.options, **folders, scratch=self._scratch))
