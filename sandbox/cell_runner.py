@@ -11,6 +11,7 @@ reach of the kernel only while the cell runs, so no cell sees the files of anoth
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import tempfile
 import time
@@ -584,7 +585,7 @@ class ZygoteReply(BaseModel):
 def _parse_zygote_reply(answer: dict[str, Any]) -> ZygoteReply:
     """Return the zygote's report on its cell; an error if it is not valid."""
     with suppress(KeyError, TypeError, ValueError, RecursionError):
-        return ZygoteReply.model_validate_json(answer["user_expressions"]["ran"])
+        return ZygoteReply.model_validate(json.loads(answer["user_expressions"]["ran"]))  # may have half characters
     return ZygoteReply()
 
 
