@@ -195,14 +195,11 @@ class CommandWorker:
     ) -> CellResult:
         """Return the outcome of a cell whose metric, and perhaps whose test metric, is read from files or output."""
         ran, folder, found = finished.outcome, finished.folder, dict[str, Any]()
-        printed = {"output": ran.output}
-        value, test, *_ = [
-            *(
-                read_metric(one, finished.checkout, printed.get(one.kind, ran.stdout), since=finished.start_time)
-                for one in metrics
-            ),
-            MetricReading(),
-        ]
+        readings = list[MetricReading]()
+        for metric in metrics:
+            printed = ran.output if metric.kind == "output" else ran.stdout
+            readings.append(read_metric(metric, finished.checkout, printed, since=finished.start_time))
+        value, test = (*readings, MetricReading())[:2]
         failure = ran.failure or _find_failure(value) or _find_failure(test)
         if failure is None and value.value is not None:
             about: dict[str, Any] = {"condition": cell.condition, "dataset": cell.dataset, "seed": cell.seed}
