@@ -87,7 +87,7 @@ dead.
 
 @dataclass
 class CellRunner:
-    """What all cells of an executor share. `slots` share the machine's memory."""
+    """State that all cells of an executor share. `slots` share the machine's memory."""
 
     slots: int
     config: KernelConfig
@@ -329,7 +329,7 @@ class KernelHost:
     runner: CellRunner
     folder: Path
     _terms: tuple[object, ...] = ()
-    """What all cells of the kernel have in common: mounted datasets, GPUs, and the arm if cells are not isolated from
+    """Properties common to all cells of the kernel: mounted datasets, GPUs, and the arm if cells are not isolated from
     each other."""
     _kernel: Kernel | None = None
     _lease: GpuLease = field(default_factory=GpuLease)

@@ -82,8 +82,7 @@ ArmDataset = tuple[str, str]
 
 @dataclass(frozen=True)
 class CellOrder:
-    """What a worker needs to run one cell. All fields are values, so it can travel to another machine; the folders in
-    it are copied from."""
+    """An order to run one cell. All fields are values, so it can travel to another machine; its folders are only read."""
 
     cell: Cell
     task: CellTask

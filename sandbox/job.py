@@ -108,7 +108,7 @@ class ArtifactFile(NamedTuple):
 
 @dataclass(frozen=True)
 class CellTask:
-    """What the executor needs to know about one cell."""
+    """Facts about one cell for the executor."""
 
     key: str = ""
     """Key under which its exchanges with language models are stored."""
@@ -125,7 +125,7 @@ class CellTask:
 
 @dataclass(frozen=True)
 class Job:
-    """What to measure: a program that is run once per cell, or a plain script, which is one cell.
+    """A request to measure: a program that is run once per cell, or a plain script, which is one cell.
 
     `folder` is an empty or new folder to work in. `source` maps file names, possibly with folders, to text that is
     written before the run.

@@ -138,7 +138,7 @@ def check_readable(paths: Iterable[str]) -> None:
         elif not path.is_dir() or not os.access(path, os.R_OK | os.X_OK):
             why = "is not a folder that you can read" if path.exists() else "does not exist"
         if why:
-            raise IsolationError(f"sandbox.readable: {name!r} {why}: give folders of your own, such as your packages")
+            raise IsolationError(f"sandbox.readable: {name!r} {why}: give your own folders, such as your packages")
 
 
 def _system_arguments(sandbox: SandboxSpec) -> list[str]:

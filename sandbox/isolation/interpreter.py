@@ -85,7 +85,7 @@ def inspect_interpreter(python: str) -> InterpreterInfo:
 
 @functools.cache
 def list_distributions(python: str, *added: str) -> dict[str, list[str]]:
-    """Map the top-level modules of an interpreter, and of packages installed beside it, to the distributions that have
+    """Map the top-level modules of an interpreter, and of packages added to it, to the distributions that have
     them; empty before Python 3.10."""
     code = "import json, sys; from importlib.metadata import packages_distributions as get; sys.path += sys.argv[1:]"
     return json.loads(_query(python, f"{code}; print(json.dumps(get()))", *added) or "{}")
@@ -107,8 +107,8 @@ def _query(python: str, code: str, *arguments: str) -> str:
 
 
 def format_environment(python: str, added: Mapping[str, str] | None = None, lock_sha256: str = "") -> str:
-    """Format the Python version, platform and all packages of an interpreter, one per line, and the packages installed
-    beside it, from the lock of the run if its hash is given."""
+    """Format the Python version, platform and all packages of an interpreter, one per line, and the packages
+    added to it, from the lock of the run if its hash is given."""
     found = inspect_interpreter(python)
     lines = sorted((f"{name}=={version}" for name, version in found.packages.items()), key=str.lower)
     if added:

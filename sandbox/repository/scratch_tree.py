@@ -79,7 +79,7 @@ class ToolSpec:
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What a call returns: text for the model, the tree after the call (a git tree id), and seconds."""
+    """Result of a call: text for the model, the tree after the call (a git tree id), and seconds."""
 
     text: str
     tree: str
