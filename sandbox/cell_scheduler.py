@@ -82,7 +82,7 @@ ArmDataset = tuple[str, str]
 
 @dataclass(frozen=True)
 class CellOrder:
-    """An order to run one cell. All fields are values, so it can travel to another machine; its folders are only read."""
+    """An order to run one cell. All fields are values, so it can travel to another machine; folders are only read."""
 
     cell: Cell
     task: CellTask
