@@ -1,6 +1,6 @@
 """The GPUs of this machine, those that a run may use, and leases: which attempt may use which GPU, and until when.
 
-`DriverNvml` queries NVIDIA's management library; `tests.fake_executor.FakeNvml` replaces it if there is no driver.
+`Nvml` queries NVIDIA's management library; `tests.fake_executor.FakeNvml` replaces it if there is no driver.
 
 A lease starts when a slot on the GPU and enough of its memory are free, so other users' processes are respected. It
 ends when the driver lists none of the attempt's processes any more.
@@ -24,7 +24,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequ
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from labwright.record.float_compare import parse_whole_number
 from labwright.sandbox.isolation.processes import ensure_private_folder, get_runtime_folder
@@ -173,25 +173,6 @@ def describe_devices(devices: Sequence[GpuDevice], *, each: int = 1, shared_by: 
     return f"cuda ({several}{names}, {memory:.0f} GB of memory{bf16}{shared})"
 
 
-class Nvml(Protocol):
-    """Information from NVIDIA's management library. Every method may block for some milliseconds."""
-
-    def list_devices(self) -> tuple[GpuDevice, ...]:
-        """List every usable device in PCI bus order; MIG slices for a GPU that is divided into them."""
-        ...
-
-    def free_bytes(self, uuid: str) -> int:
-        """Return the free memory in bytes. Raises `GpuError`."""
-        ...
-
-    def list_processes(self, uuid: str) -> dict[int, int]:
-        """Map process ids to their memory in bytes (0 if unknown). Raises `GpuError`.
-
-        In a container, the driver may use the host's process ids or list none.
-        """
-        ...
-
-
 def read_cuda_visible_devices() -> str | None:
     """Return this process's CUDA_VISIBLE_DEVICES; None if not set."""
     return os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -245,8 +226,9 @@ def _find_device(devices: Sequence[GpuDevice], word: str) -> GpuDevice | None:
     return matches[0] if len(matches) == 1 else None
 
 
-class DriverNvml:
-    """An `Nvml` that uses this machine's driver. Raises `GpuError` if there is none."""
+class Nvml:
+    """Information from NVIDIA's management library. Every method may block for some milliseconds, and raises `GpuError`
+    if the driver does not answer, as does the constructor if there is none."""
 
     def __init__(self) -> None:
         import pynvml  # pyright: ignore[reportMissingTypeStubs]  # only needed with a GPU
@@ -255,12 +237,18 @@ class DriverNvml:
         self._call(pynvml.nvmlInit)
 
     def list_devices(self) -> tuple[GpuDevice, ...]:
+        """List every usable device in PCI bus order; MIG slices for a GPU that is divided into them."""
         return tuple(self._call(lambda: list(self._iterate_devices())))
 
     def free_bytes(self, uuid: str) -> int:
+        """Return the free memory in bytes."""
         return int(self._call(lambda: self._nvml.nvmlDeviceGetMemoryInfo(self._get_handle(uuid)).free))
 
     def list_processes(self, uuid: str) -> dict[int, int]:
+        """Map process ids to their memory in bytes (0 if unknown).
+
+        In a container, the driver may use the host's process ids or list none.
+        """
         running = self._call(lambda: self._nvml.nvmlDeviceGetComputeRunningProcesses(self._get_handle(uuid)))
         return {int(process.pid): int(process.usedGpuMemory or 0) for process in running}
 
@@ -489,7 +477,7 @@ def open_gpu_leases(
     if settings.device == "cpu":
         return GpuLeases(None, (), settings, folder=folder)
     try:
-        driver = nvml or DriverNvml()
+        driver = nvml or Nvml()
         known = driver.list_devices()
         visible = filter_visible_devices(known, variable)
         if not visible:

@@ -15,7 +15,7 @@ from pathlib import Path
 from labwright.record.schema.data_plan import Measurement, ResourceNeeds
 from labwright.record.schema.nodes import Cell, Failure
 from labwright.sandbox.cell_scheduler import KERNEL_START_SECONDS, CellOrder, CellStream, RunningCell
-from labwright.sandbox.gpus import GpuDevice, Slots
+from labwright.sandbox.gpus import GpuDevice, Nvml, Slots
 from labwright.sandbox.job import CellEnded, CellResult, ExecutionProgress, ExecutorError, GpuError, Job, JobOutcome
 from labwright.sandbox.output import failure_from_timeout
 from labwright.sandbox.workspace import CELLS_FOLDER
@@ -181,7 +181,7 @@ class FakeCellWorker:
         self._executor.active_workers[self._job.name] -= 1
 
 
-class FakeNvml:
+class FakeNvml(Nvml):
     """An `Nvml` with given devices: `used_bytes[uuid]` maps process ids to the bytes they use."""
 
     def __init__(self, devices: Iterable[GpuDevice]) -> None:
