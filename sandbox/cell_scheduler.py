@@ -154,19 +154,12 @@ class CellSchedule:
 
     job: Job
     clock: Callable[[], float] = time.monotonic
-    waiting: list[Cell] = field(default_factory=list[Cell])
-    waiting_alone: list[Cell] = field(default_factory=list[Cell])
-    """Cells that must run alone: those that need more memory than a slot has, and retries of those that reached
-    their memory limit.
-    """
     memory_gb: float = math.inf
     """Memory of one slot, in 10^9 bytes."""
     slots: int = 1
     """Maximum number of cells that run in parallel."""
     emit: Callable[[Event], None] = lambda _: None
     """Offers an event to the consumer."""
-    reads: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Arm -> arm whose artifacts its cells read; set from the source."""
     running: dict[Cell, RunningCell] = field(default_factory=dict[Cell, RunningCell])
     results: dict[Cell, ExecutionResult] = field(default_factory=dict[Cell, ExecutionResult])
     """Result of the last execution of each finished cell, now or before."""
@@ -192,7 +185,8 @@ class CellSchedule:
         self.cells = self.job.with_script_cell()
         # the entry may run the main program
         declared = (collect_reads(self.job.source.get(name, "")) for name in (self.job.entry, ENTRY_FILE))
-        self.reads = self.reads or next(filter(None, declared), dict[str, str]())
+        self.reads = next(filter(None, declared), dict[str, str]())
+        """Arm -> arm whose artifacts its cells read."""
         for cell, task in self.cells.items():
             if task.known is not None:
                 self.results[cell] = task.known
@@ -202,6 +196,8 @@ class CellSchedule:
                 self._known_seconds.setdefault(_get_group(cell), {})[cell] = task.expected_seconds
         waiting = [cell for cell in self.cells if cell not in self.results]
         self.waiting_alone = [cell for cell in waiting if (self.cells[cell].needs.memory_gb or 0.0) > self.memory_gb]
+        """Cells that must run alone: those that need more memory than a slot has, and retries of those that reached
+        their memory limit."""
         self.waiting = [cell for cell in waiting if cell not in self.waiting_alone]
         last = {_get_group(cell): cell for cell in self.cells if not cell.setting_of}
         failed = {cell for cell, one in self.results.items() if one.failure is not None}
@@ -544,7 +540,10 @@ class CellStream:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.close()
+        """Kill all code of the job and forget what was not committed."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
 
     def __aiter__(self) -> Self:
         return self
@@ -576,12 +575,6 @@ class CellStream:
         self.schedule.stop(f"the job was stopped early because {stopped} was hopeless" if running else reason)
         for one in running:
             one.stop(reason)
-
-    async def close(self) -> None:
-        """Kill all code of the job and forget what was not committed. Idempotent."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
 
     async def run(self) -> None:
         """Measure all cells that can be measured. Raises `ExecutorError`."""
