@@ -150,7 +150,7 @@ class PlantedRunner:
         reply: dict[str, Any] = json.loads(self._worker.stdout.readline())
         found = PlantedExecution(error=reply["error"])
         try:
-            found.measurements = measure_attempt(folder, self._labels, seed=seed).final
+            found.measurements = measure_attempt(folder, self._labels, seed=seed).measurements
             found.predicted = read_final_predictions(folder, self._labels)
         except SandboxError as error:
             found.error = found.error or str(error)

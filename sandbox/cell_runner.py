@@ -16,12 +16,14 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-from labwright.record.schema.data_plan import FrozenScorer, Measurement
+from pydantic import BaseModel, field_validator
+
+from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.nodes import Cell, Failure, TrainingCounts
 from labwright.record.untrusted_files import (
     BadFile,
@@ -85,7 +87,7 @@ dead.
 
 @dataclass
 class CellRunner:
-    """What all cells of an executor share. `slots` share the machine's memory."""
+    """State that all cells of an executor share. `slots` share the machine's memory."""
 
     slots: int
     config: KernelConfig
@@ -99,8 +101,6 @@ class CellRunner:
     get_packages: Callable[[], Path | None]
     """Returns the folder of the packages installed for the run."""
     subjects: LlmGateway | None = None
-    may_preload: bool = True
-    """False once a kernel that preloads modules has not started: then kernels preload nothing but `lab`."""
 
     @property
     def slot_gb(self) -> float:
@@ -128,11 +128,9 @@ class CellRunner:
         Raises `ExecutorError`.
         """
         try:
-            if execution.llm_session is not None:
-                execution = await asyncio.to_thread(self._attribute_answers, script, execution, execution.llm_session)
-            scorers = await asyncio.to_thread(read_frozen_scorers, self.scorers)
-            if script.job.kind == "experiment" and execution.failure is None and scorers:
-                execution = await self._add_scorer_values(script, execution, scorers)
+            execution = await asyncio.to_thread(self._attribute_answers, script, execution)
+            if script.job.kind == "experiment" and execution.failure is None:
+                execution = await self._add_scorer_values(script, execution)
             result = await asyncio.to_thread(self.collector.collect, script, execution)
         except Exception as error:  # noqa: BLE001  last resort, since code may write any kind of file
             failure = failure_from_error(error)
@@ -161,13 +159,11 @@ class CellRunner:
     ) -> KernelExecution:
         """Run a script in a started kernel."""
         limits = self.compute_limits(script.task.needs.memory_gb, alone=script.alone)
-        session = None
+        session, serving = None, nullcontext()
         if self.subjects is not None and script.job.subjects:
             session = LlmSession(self.subjects, script.task.key, script.job.subjects)
-        async with AsyncExitStack() as around:
-            await around.enter_async_context(self.meter.measure_peaks(kernel.pid, lease, usage))
-            if session is not None:
-                await around.enter_async_context(serve_session(session, kernel.llm_socket))
+            serving = serve_session(session, kernel.llm_socket)
+        async with self.meter.measure_peaks(kernel.pid, lease, usage), serving:
             began = time.monotonic()
             try:
                 execution = await execute(kernel, script, limits, running, reader)
@@ -202,10 +198,10 @@ class CellRunner:
         finally:
             self.gpus.release(lease, usage.processes)
 
-    def _attribute_answers(
-        self, script: KernelScript, execution: KernelExecution, session: LlmSession
-    ) -> KernelExecution:
+    def _attribute_answers(self, script: KernelScript, execution: KernelExecution) -> KernelExecution:
         """Return the execution with predictions derived from the answers that its submissions cite."""
+        if (session := execution.llm_session) is None:
+            return execution
         if session.budget_message:
             return replace(execution, failure=Failure(kind="budget", message=session.budget_message))
         try:
@@ -217,14 +213,13 @@ class CellRunner:
 
     # --- frozen scorers, in separate kernels --------------------------------------------------------------------------
 
-    async def _add_scorer_values(
-        self, script: KernelScript, execution: KernelExecution, scorers: Mapping[str, tuple[FrozenScorer, str]]
-    ) -> KernelExecution:
+    async def _add_scorer_values(self, script: KernelScript, execution: KernelExecution) -> KernelExecution:
         """Return the execution with the validation values of frozen scorers, or with a failure if they return none."""
+        if not (scorers := await asyncio.to_thread(read_frozen_scorers, self.scorers)):
+            return execution
         try:
-            tasks = await asyncio.to_thread(
-                lambda: build_scorer_tasks(read_submitted(script.folder, self.collector.grade), "validation", scorers)
-            )
+            submitted = await asyncio.to_thread(read_submitted, script.folder, self.collector.grade)
+            tasks = build_scorer_tasks(submitted, "validation", scorers)
             values = await self.run_scorers(tasks, script.folder / "submissions", script.cell.seed)
             return replace(execution, scorer_values=values)
         except SubmissionRefused as error:
@@ -334,7 +329,7 @@ class KernelHost:
     runner: CellRunner
     folder: Path
     _terms: tuple[object, ...] = ()
-    """What all cells of the kernel have in common: mounted datasets, GPUs, and the arm if cells are not isolated from
+    """Properties common to all cells of the kernel: mounted datasets, GPUs, and the arm if cells are not isolated from
     each other."""
     _kernel: Kernel | None = None
     _lease: GpuLease = field(default_factory=GpuLease)
@@ -405,20 +400,11 @@ class KernelHost:
         return self._kernel
 
     async def _start_kernel(self, script: KernelScript) -> Kernel:
-        """Start a kernel with the imports of the program preloaded, if that works. Raises `ExecutorError`."""
-        runner = self.runner
-        if runner.may_preload:
-            modules = await asyncio.to_thread(choose_modules, script.job.source, runner.config.settings.python)
-            try:
-                return await self._create_started_kernel(script, modules)
-            except ExecutorError:
-                runner.may_preload = False
-        return await self._create_started_kernel(script, ("lab",))
-
-    async def _create_started_kernel(self, script: KernelScript, modules: tuple[str, ...]) -> Kernel:
-        """Create and start a kernel. Raises `ExecutorError`."""
+        """Start a kernel with the imports of the program preloaded. Raises `ExecutorError`."""
+        config = self.runner.config
+        modules = await asyncio.to_thread(choose_modules, script.job.source, config.settings.python)
         options = KernelStartOptions(script.readable_paths, self._lease.devices, modules, script.packages)
-        kernel = Kernel(self.folder, config=self.runner.config, options=options)
+        kernel = Kernel(self.folder, config=config, options=options)
         try:
             await kernel.start()
         except BaseException:
@@ -446,15 +432,18 @@ async def execute(
     return await ScriptRun(kernel, script).run(limits, running, reader)
 
 
+@dataclass
 class ScriptRun:
     """One execution of a script in a started kernel."""
 
-    def __init__(self, kernel: Kernel, script: KernelScript) -> None:
-        self._kernel = kernel
-        self._script = script
-        self._transcript = Transcript(MAX_KEPT_CHARS)
-        self._folder_in_kernel = kernel.folder_inside / script.folder.relative_to(kernel.folder)
-        self._flooded = False
+    _kernel: Kernel
+    _script: KernelScript
+    _transcript: Transcript = field(default_factory=lambda: Transcript(MAX_KEPT_CHARS))
+    _flooded: bool = False
+
+    @property
+    def _folder_in_kernel(self) -> Path:
+        return self._kernel.folder_inside / self._script.folder.relative_to(self._kernel.folder)
 
     async def run(self, limits: ResourceLimits, running: RunningCell, reader: ProgressReader | None) -> KernelExecution:
         began, timeout = time.monotonic(), self._script.limit
@@ -474,7 +463,7 @@ class ScriptRun:
                 await _wait_first(reply, death, within=self._kernel.config.settings.grace + _KILL_REPLY_SECONDS)
             seconds = time.monotonic() - began
             await asyncio.wait({listener}, timeout=_DRAIN_SECONDS if reply.done() else _POLL_SECONDS)
-            answer = _parse_zygote_reply(reply.result()) if reply.done() else {}
+            answer = _parse_zygote_reply(reply.result()) if reply.done() else None
             if reason is not None:
                 failure: Failure | None = Failure(kind="hopeless", message=reason)
             else:
@@ -489,9 +478,9 @@ class ScriptRun:
             seconds,
             failure,
             self._transcript,
-            kernel_unusable=over or answer.get("over", True),
-            training=answer.get("training"),
-            peak_process_bytes=answer.get("peak", 0),
+            kernel_unusable=over or answer is None or answer.over,
+            training=answer and answer.training,
+            peak_process_bytes=answer.peak if answer is not None else 0,
         )
 
     async def _report_progress(self, began: float, running: RunningCell, reader: ProgressReader | None) -> None:
@@ -552,45 +541,52 @@ class ScriptRun:
         return code
 
     def _find_failure(
-        self, answer: dict[str, Any], death: asyncio.Task[int], *, timeout: float | None
+        self, answer: ZygoteReply | None, death: asyncio.Task[int], *, timeout: float | None
     ) -> Failure | None:
-        trace, folder = answer.get("traceback", ()), self._folder_in_kernel
+        folder = self._folder_in_kernel
         if self._flooded:
             return failure_from_flood(MAX_PRINTED_CHARS)
         if timeout is not None:
-            stopped = bool(answer) and not answer.get("killed")
+            stopped, trace = (not answer.killed, answer.traceback) if answer is not None else (False, ())
             return failure_from_timeout(timeout, stopped=stopped, traceback=trace, folder=folder)
-        if not answer:
-            return failure_from_death(death.result(), self._kernel.read_crash_log(), folder=folder)
-        if answer["status"] == "died":
-            return failure_from_death(answer["code"], self._kernel.read_crash_log(), folder=folder)
-        clean_exit = answer.get("ename") == "SystemExit" and answer["evalue"] in ("", "0", "None")
-        if answer["status"] != "error" or clean_exit:
+        if answer is None or answer.status == "died":
+            code = death.result() if answer is None else answer.code
+            return failure_from_death(code, self._kernel.read_crash_log(), folder=folder)
+        if answer.status == "ok" or (answer.ename == "SystemExit" and answer.evalue in ("", "0", "None")):
             return None
-        failure = failure_from_exception(answer["ename"], answer["evalue"], traceback=trace, folder=folder)
-        return failure.model_copy(update={"kind": "diverged"}) if answer.get("diverged") else failure
+        failure = failure_from_exception(answer.ename, answer.evalue, traceback=answer.traceback, folder=folder)
+        return failure.model_copy(update={"kind": "diverged"}) if answer.diverged else failure
 
 
-def _parse_zygote_reply(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the zygote's report on its cell; if it is not valid, an error based on the kernel's own reply."""
-    with suppress(KeyError, TypeError, ValueError, RecursionError, AttributeError):
-        report: dict[str, Any] = json.loads(answer["user_expressions"]["ran"])
-        counted: dict[str, Any] = report.get("training") or {}
-        answer = {
-            "killed": bool(report["killed"]),
-            "over": bool(report["over"]),
-            "peak": int(report.get("peak", 0)),
-            "traceback": [str(line) for line in report.get("traceback", ())],
-            "training": TrainingCounts.model_validate(counted) if any(counted.values()) else None,
-        }
-        if (status := report["status"]) == "died":
-            return answer | {"status": status, "code": int(report["code"])}
-        if status == "error":
-            answer |= {"ename": str(report["ename"]), "evalue": str(report["evalue"])}
-            answer["diverged"] = bool(report["diverged"])
-        if status in ("ok", "error"):
-            return answer | {"status": status}
-    return {"ename": "RuntimeError", "evalue": "the kernel did not report a result", **answer, "status": "error"}
+class ZygoteReply(BaseModel):
+    """How a cell ended (`lab._zygote`); its process may have written anything."""
+
+    status: Literal["ok", "error", "died"] = "error"
+    killed: bool = False
+    """Whether it was killed by the host."""
+    over: bool = True
+    """Whether nothing more can run in its kernel."""
+    peak: int = 0
+    """Bytes."""
+    code: int = 0
+    """Exit code of a process that died; negative: the signal."""
+    ename: str = "RuntimeError"
+    evalue: str = "the kernel did not report a result"
+    traceback: tuple[str, ...] = ()
+    diverged: bool = False
+    training: TrainingCounts | None = None
+
+    @field_validator("training")
+    @classmethod
+    def _drop_empty(cls, training: TrainingCounts | None) -> TrainingCounts | None:
+        return None if training == TrainingCounts() else training
+
+
+def _parse_zygote_reply(answer: dict[str, Any]) -> ZygoteReply:
+    """Return the zygote's report on its cell; an error if it is not valid."""
+    with suppress(KeyError, TypeError, ValueError, RecursionError):
+        return ZygoteReply.model_validate(json.loads(answer["user_expressions"]["ran"]))  # may have half characters
+    return ZygoteReply()
 
 
 async def _wait_first(*tasks: asyncio.Future[Any], within: float) -> bool:

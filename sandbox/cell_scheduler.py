@@ -82,8 +82,7 @@ ArmDataset = tuple[str, str]
 
 @dataclass(frozen=True)
 class CellOrder:
-    """What a worker needs to run one cell. All fields are values, so it can travel to another machine; the folders in
-    it are copied from."""
+    """An order to run one cell. All fields are values, so it can travel to another machine; folders are only read."""
 
     cell: Cell
     task: CellTask
@@ -100,25 +99,19 @@ class CellOrder:
     """Folder of an earlier execution of the cell, with checkpoints."""
 
 
+@dataclass(eq=False)
 class RunningCell:
     """The connection between a worker and the schedule while a cell runs."""
 
-    def __init__(
-        self,
-        cell: Cell = Cell(dataset="", arm=""),  # noqa: B008  frozen
-        limit: float = 0.0,
-        began: float = 0.0,
-        emit: Callable[[Event], None] = lambda _: None,
-    ) -> None:
-        self.cell = cell
-        self.limit = limit
-        """Seconds reserved for it."""
-        self.began = began
-        self.stop_reason = Future[str]()
-        """Set once the consumer stops the cell."""
-        self._emit = emit
-        self.show: Callable[[str], None] = lambda _: None
-        """Shows output while the cell runs."""
+    cell: Cell = field(default_factory=lambda: Cell(dataset="", arm=""))
+    limit: float = 0.0
+    """Seconds reserved for it."""
+    began: float = 0.0
+    emit: Callable[[Event], None] = lambda _: None
+    show: Callable[[str], None] = lambda _: None
+    """Shows output while the cell runs."""
+    stop_reason: Future[str] = field(default_factory=Future[str])
+    """Set once the consumer stops the cell."""
 
     def mark_started(self) -> None:
         """Record that its code starts now, after its kernel has started."""
@@ -126,7 +119,7 @@ class RunningCell:
 
     def report(self, progress: ExecutionProgress) -> None:
         """Offer a snapshot of the running code to the consumer."""
-        self._emit(CellProgress(self.cell, progress))
+        self.emit(CellProgress(self.cell, progress))
 
     def stop(self, reason: str) -> None:
         """Ask the worker to interrupt the code."""
@@ -161,19 +154,12 @@ class CellSchedule:
 
     job: Job
     clock: Callable[[], float] = time.monotonic
-    waiting: list[Cell] = field(default_factory=list[Cell])
-    waiting_alone: list[Cell] = field(default_factory=list[Cell])
-    """Cells that must run alone: those that need more memory than a slot has, and retries of those that reached
-    their memory limit.
-    """
     memory_gb: float = math.inf
     """Memory of one slot, in 10^9 bytes."""
     slots: int = 1
     """Maximum number of cells that run in parallel."""
     emit: Callable[[Event], None] = lambda _: None
     """Offers an event to the consumer."""
-    reads: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Arm -> arm whose artifacts its cells read; set from the source."""
     running: dict[Cell, RunningCell] = field(default_factory=dict[Cell, RunningCell])
     results: dict[Cell, ExecutionResult] = field(default_factory=dict[Cell, ExecutionResult])
     """Result of the last execution of each finished cell, now or before."""
@@ -199,7 +185,8 @@ class CellSchedule:
         self.cells = self.job.with_script_cell()
         # the entry may run the main program
         declared = (collect_reads(self.job.source.get(name, "")) for name in (self.job.entry, ENTRY_FILE))
-        self.reads = self.reads or next(filter(None, declared), dict[str, str]())
+        self.reads = next(filter(None, declared), dict[str, str]())
+        """Arm -> arm whose artifacts its cells read."""
         for cell, task in self.cells.items():
             if task.known is not None:
                 self.results[cell] = task.known
@@ -209,12 +196,14 @@ class CellSchedule:
                 self._known_seconds.setdefault(_get_group(cell), {})[cell] = task.expected_seconds
         waiting = [cell for cell in self.cells if cell not in self.results]
         self.waiting_alone = [cell for cell in waiting if (self.cells[cell].needs.memory_gb or 0.0) > self.memory_gb]
+        """Cells that must run alone: those that need more memory than a slot has, and retries of those that reached
+        their memory limit."""
         self.waiting = [cell for cell in waiting if cell not in self.waiting_alone]
         last = {_get_group(cell): cell for cell in self.cells if not cell.setting_of}
         failed = {cell for cell, one in self.results.items() if one.failure is not None}
         self._pilots = [
             cell
-            for cell in [cell for cell, task in self.cells.items() if task.is_pilot] or last.values()
+            for cell in last.values()
             if (cell in self.waiting or cell in failed) and _get_group(cell) not in self._known_seconds
         ]
         self._check_pilots()
@@ -222,27 +211,19 @@ class CellSchedule:
     # --- choosing the next cell -------------------------------------------------------------------------------------
 
     def take_next(
-        self, dataset: str = "", arm: str = "", *, apart: bool = False, alone: bool = False
+        self, dataset: str = "", arm: str = "", *, apart: bool = False
     ) -> tuple[CellOrder, RunningCell] | None:
         """Return the next cell, or None if nothing can start now.
 
-        Prefers cells of the kernel's dataset and arm (empty: any). With `apart`, chooses from the cells that run alone;
-        `alone` says whether it may use the whole machine.
+        Prefers cells of the kernel's dataset and arm (empty: any). With `apart`, chooses from the cells that run alone.
         """
-        left = self.compute_seconds_left()
-        if left <= 0 or self._stop_reason:
-            return None
-        cells = self._list_startable_alone() if apart else self._list_startable(left)
-        if not cells:
+        if not (cells := self._list_startable(apart=apart)):
             return None
         cell = min(cells, key=lambda one: (one.dataset != dataset, arm not in ("", one.arm)))
         limit = self._build_limit_function(alone=apart)(cell)
         (self.waiting_alone if apart else self.waiting).remove(cell)
         self.emit(CellStarted(cell))
         running = self.running[cell] = RunningCell(cell, limit, self.clock(), self.emit)
-        return self._build_order(cell, limit, alone=alone or apart), running
-
-    def _build_order(self, cell: Cell, limit: float, *, alone: bool) -> CellOrder:
         job, task, other, source = self.job, self.cells[cell], self.find_source_cell(cell), self.job.source
         if not cell.is_script:
             arms = job.arms or tuple(one.arm for one in self.cells)
@@ -250,7 +231,7 @@ class CellSchedule:
         # recorded answers are replayed by occurrence of the question, so such code starts from scratch
         checkpoints = None if job.subjects else self.folders.get(cell, task.folder)
         read = None if other is None else self.folders[other]
-        return CellOrder(cell, task, limit, source, alone, other, read, checkpoints)
+        return CellOrder(cell, task, limit, source, apart or job.alone, other, read, checkpoints), running
 
     def _build_limit_function(self, *, alone: bool = False) -> Callable[[Cell], float]:
         """Return a function that gives a cell's time limit in seconds if it starts now; 0 if it must wait for running
@@ -283,16 +264,12 @@ class CellSchedule:
 
     def needs_more_workers(self, workers: int, start_seconds: float) -> bool:
         """Whether adding a worker to `workers` running or starting ones is worthwhile."""
-        if self._stop_reason or (left := self.compute_seconds_left()) <= 0:
-            return False
-        cells = self._list_startable(left)
+        cells = self._list_startable()
         return bool(cells) and sum(map(self.expected_seconds, cells)) > start_seconds * workers
 
-    def has_work(self, *, alone: bool = False) -> bool:
-        """Whether there is work for a new worker; with `alone`, only cells that run alone count."""
-        if self._stop_reason or (left := self.compute_seconds_left()) <= 0:
-            return False
-        return bool(self._list_startable_alone() if alone else self._list_startable(left))
+    def has_work(self, *, apart: bool) -> bool:
+        """Whether there is work for a new worker; with `apart`, only cells that run alone count."""
+        return bool(self._list_startable(apart=apart))
 
     def awaits_commit(self) -> bool:
         """Whether a commit may let a cell start: one that reads the committed cell, or its second execution."""
@@ -306,10 +283,6 @@ class CellSchedule:
     def spent_seconds(self) -> float:
         """Compute seconds of all executions of this job."""
         return sum(one.seconds for one in self.executed)
-
-    def _list_startable_alone(self) -> list[Cell]:
-        limit = self._build_limit_function(alone=True)
-        return [cell for cell in self.waiting_alone if self._can_start(cell) and limit(cell) > 0]
 
     def compute_seconds_left(self) -> float:
         """Return the job's compute seconds that are not spent or taken by running cells."""
@@ -341,10 +314,14 @@ class CellSchedule:
             self._longest_known[group] = max(others, default=max(times.values(), default=0.0))
         return self._longest_known[group]
 
-    def _list_startable(self, left: float) -> list[Cell]:
-        """Return the cells that can start now, in order."""
-        limit = self._build_limit_function()
-        runnable = [cell for cell in self.waiting if self._can_start(cell) and limit(cell) > 0]
+    def _list_startable(self, *, apart: bool = False) -> list[Cell]:
+        """Return the cells that can start now, in order; with `apart`, those that run alone."""
+        if self._stop_reason or (left := self.compute_seconds_left()) <= 0:
+            return []
+        waiting, limit = self.waiting_alone if apart else self.waiting, self._build_limit_function(alone=apart)
+        runnable = [cell for cell in waiting if self._can_start(cell) and limit(cell) > 0]
+        if apart:
+            return runnable
         begins, first = set(runnable), set(self._pilots)
         pilots = [cell for cell in self._pilots if cell in begins]
         fitting = self._list_fitting(left)
@@ -383,16 +360,18 @@ class CellSchedule:
     def mark_ended(self, cell: Cell, ran: CellEnded) -> None:
         """Record that an execution of a cell ended, and offer it to the consumer."""
         self.running.pop(cell, None)
-        failure, again = ran.result.failure, cell in self._retried
+        failure, kind = ran.result.failure, ran.result.failure and ran.result.failure.kind
         self.executed.append(ran.result)
         self.results[cell], self.uncommitted[cell] = ran.result, self._must_run_again(ran)
-        if failure is None or failure.kind == "timeout":
+        if kind in (None, "timeout"):
             self._known_seconds.setdefault(_get_group(cell), {})[cell] = ran.result.seconds
             self._longest_known.clear()
-        if failure is not None and failure.kind == "budget":
+        if failure is not None and kind == "budget":
             self._stop_reason = failure.message
-        died = ran.kernel_died and ran.is_first_cell and not again and failure is not None and failure.kind == "died"
-        self._death_count = self._death_count + 1 if died else 0 if not ran.kernel_died else self._death_count
+        if not ran.kernel_died:
+            self._death_count = 0
+        elif ran.is_first_cell and kind == "died" and cell not in self._retried:
+            self._death_count += 1
         if self._death_count == MAX_KERNEL_DEATHS:
             self._stop_reason = f"{MAX_KERNEL_DEATHS} kernels in a row died before finishing a cell"
         self._check_pilots()
@@ -443,16 +422,16 @@ class CellSchedule:
 
     def _build_line(self, cell: Cell) -> CellOutcomeLine:
         ran, task = self.results.get(cell), self.cells[cell]
-        if ran is not None and ran.failure is None:
+        if ran is None:
+            why = self.left_out.get(cell, "it was not started")
+            if self._death_count == MAX_KERNEL_DEATHS and why == self._stop_reason:
+                return CellOutcomeLine(cell=cell, outcome="failed", why=f"died: {why}")
+            return CellOutcomeLine(cell=cell, outcome="left out", why=why)
+        if (failure := ran.failure) is None:
             seconds = ran.seconds if task.known is None or task.expected_seconds is None else task.expected_seconds
             return CellOutcomeLine(cell=cell, outcome="measured", seconds=seconds)
-        if ran is not None and (failure := ran.failure) is not None:
-            diverged, why = failure.kind == "diverged", f"{failure.kind}: {failure.message}"
-            return CellOutcomeLine(cell=cell, outcome="failed", seconds=ran.seconds, diverged=diverged, why=why)
-        why = self.left_out.get(cell, "it was not started")
-        if self._death_count == MAX_KERNEL_DEATHS and why == self._stop_reason:
-            return CellOutcomeLine(cell=cell, outcome="failed", why=f"died: {why}")
-        return CellOutcomeLine(cell=cell, outcome="left out", why=why)
+        diverged, why = failure.kind == "diverged", f"{failure.kind}: {failure.message}"
+        return CellOutcomeLine(cell=cell, outcome="failed", seconds=ran.seconds, diverged=diverged, why=why)
 
     def find_failure(self) -> Failure | None:
         """Return the failure of the whole job; if the pilots stopped it, only their failures count, since other cells
@@ -534,8 +513,8 @@ class CellStream:
     open_worker: Callable[[], CellWorker]
     memory_gb: float = math.inf
     """Memory of a slot: cells that need more run alone."""
-    start_seconds: float | None = None
-    """Cost of starting another worker; by default `KERNEL_START_SECONDS`."""
+    start_seconds: float = KERNEL_START_SECONDS
+    """Cost of starting another worker."""
     give_way: Callable[[], bool] = lambda: False
     """Whether a worker should release its slot between two cells and queue for one again."""
     _active_workers: int = 0
@@ -561,7 +540,10 @@ class CellStream:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.close()
+        """Kill all code of the job and forget what was not committed."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
 
     def __aiter__(self) -> Self:
         return self
@@ -594,74 +576,63 @@ class CellStream:
         for one in running:
             one.stop(reason)
 
-    async def close(self) -> None:
-        """Kill all code of the job and forget what was not committed. Idempotent."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
-
     async def run(self) -> None:
         """Measure all cells that can be measured. Raises `ExecutorError`."""
         schedule = self.schedule
         if schedule.waiting:
-            await self._run_until_idle(alone=self.job.alone)
-        while schedule.has_work(alone=True):
+            await self._run_until_idle(apart=False)
+        while schedule.has_work(apart=True):
             before = len(schedule.waiting_alone)
-            await self._run_until_idle(alone=True, apart=True)
+            await self._run_until_idle(apart=True)
             if len(schedule.waiting_alone) == before:
                 break
-            await self._run_until_idle(alone=self.job.alone)
+            await self._run_until_idle(apart=False)
         while schedule.uncommitted:
             await self._wait_for_commit()
         schedule.finish()
-        self._events.put_nowait(JobEnded(await self.build_outcome()))
-
-    async def build_outcome(self) -> JobOutcome:
-        """Return the outcome once all executions are committed."""
-        return self.schedule.build_outcome()
+        self._events.put_nowait(JobEnded(schedule.build_outcome()))
 
     async def _wait_for_commit(self) -> None:
         self._committed.clear()
         await self._committed.wait()
 
-    async def _run_until_idle(self, *, alone: bool, apart: bool = False) -> None:
-        """Run workers until none can start another cell."""
-        cost = KERNEL_START_SECONDS if self.start_seconds is None else self.start_seconds
-        schedule, patience = self.schedule, 0.0
-        tasks = {self._start_worker(alone=alone, apart=apart)}
+    async def _run_until_idle(self, *, apart: bool) -> None:
+        """Run workers until none can start another cell; with `apart`, for the cells that run alone."""
+        schedule, patience, cost = self.schedule, 0.0, self.start_seconds
+        tasks = {self._start_worker(apart=apart)}
         try:
             while tasks:
                 done, tasks = await asyncio.wait(tasks, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
                 patience = cost / 4
                 for task in done:
                     task.result()
-                if not self._active_workers and not schedule.has_work(alone=apart):
+                if not self._active_workers and not schedule.has_work(apart=apart):
                     break  # workers that still wait for a slot would have no work
-                may_add = bool(tasks) and not alone and bool(schedule.running)
+                may_add = bool(tasks) and not (apart or self.job.alone) and bool(schedule.running)
                 while may_add and len(tasks) < self.slots and schedule.needs_more_workers(len(tasks), cost):
-                    tasks.add(self._start_worker(alone=False, apart=False))
+                    tasks.add(self._start_worker(apart=False))
         finally:
             for task in tasks:
                 task.cancel()
             if tasks:
                 await asyncio.wait(tasks)
 
-    def _start_worker(self, *, alone: bool, apart: bool) -> asyncio.Task[None]:
+    def _start_worker(self, *, apart: bool) -> asyncio.Task[None]:
         async def work_in_slots() -> None:
             gave_way = True
             while gave_way:
-                async with self.hold_slot(alone=alone):
-                    gave_way = await self._run_worker(alone=alone, apart=apart)
+                async with self.hold_slot(alone=apart or self.job.alone):
+                    gave_way = await self._run_worker(apart=apart)
 
         return asyncio.create_task(work_in_slots(), name=f"worker of {self.job.name}")
 
-    async def _run_worker(self, *, alone: bool, apart: bool) -> bool:
+    async def _run_worker(self, *, apart: bool) -> bool:
         """Measure cells until nothing can start (return False) or the slot is given up (return True)."""
         schedule, worker = self.schedule, self.open_worker()
         self._active_workers += 1
         try:
             while True:
-                if (taken := schedule.take_next(worker.dataset, worker.arm, apart=apart, alone=alone)) is None:
+                if (taken := schedule.take_next(worker.dataset, worker.arm, apart=apart)) is None:
                     if not schedule.awaits_commit():
                         return False
                     await self._wait_for_commit()

@@ -21,7 +21,7 @@ import stat
 import tarfile
 import tempfile
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +39,6 @@ from labwright.record.untrusted_files import (
     open_subfolder,
     raise_read_errors_as,
     read_link,
-    read_status,
     remove_tree,
 )
 from labwright.sandbox.job import ExecutorError
@@ -123,11 +122,9 @@ class ContentStore:
         """Remove entries that were not used for `unused` seconds, and unfinished ones; return the removed entries."""
         since = (read_file_time(self.root.resolve()) if self.root.is_dir() else 0.0) - unused
         gone = [one for one in self.iterate_entries() if one.used <= since]
-        for one in gone:
-            remove_tree(self.root / one.key, ignore_errors=True)
-        for part in self.root.glob(".part-*"):
-            if part.stat().st_mtime <= since:
-                remove_tree(part, ignore_errors=True)
+        parts = [part for part in self.root.glob(".part-*") if part.stat().st_mtime <= since]
+        for folder in (*parts, *(self.root / one.key for one in gone)):
+            remove_tree(folder, ignore_errors=True)
         return gone
 
     def _content_path(self, key: str) -> Path:
@@ -237,14 +234,9 @@ _TAR_TYPES = {
 """Sockets and devices are not sent."""
 
 
-def pack_archive(
-    folder: Path, target: Path, *, max_bytes: int, clock_shift: float = 0.0, follow: Collection[Path] = ()
-) -> None:
-    """Write a folder (or one file) to an archive.
-
-    `clock_shift` (seconds) is added to file times. Links into `follow` are replaced by their targets. Raises `BadFile`
-    if the files contain more than `max_bytes`, and `OSError`.
-    """
+def pack_archive(folder: Path, target: Path, *, max_bytes: int, clock_shift: float = 0.0) -> None:
+    """Write a folder (or one file) to an archive; `clock_shift` (seconds) is added to file times. Raises `BadFile` if
+    the files contain more than `max_bytes`, and `OSError`."""
     size, root, entries = 0, folder, iterate_entries(folder)
     if not folder.is_dir():
         root, entries = folder.parent, iter([(folder.name, folder.stat())])
@@ -252,22 +244,17 @@ def pack_archive(
         for name, status in entries:
             if (kind := _TAR_TYPES.get(stat.S_IFMT(status.st_mode))) is None:
                 continue
-            info, place, inner = tarfile.TarInfo(name), root, name
-            if kind == tarfile.SYMTYPE:
-                info.linkname = read_link(root, name)
-                for trusted in (one for one in follow if Path(info.linkname).is_relative_to(one)):
-                    found = read_status(trusted, relative := os.path.relpath(info.linkname, trusted))
-                    if found is not None and stat.S_ISREG(found.st_mode):
-                        kind, place, inner, status = tarfile.REGTYPE, trusted, relative, found
+            info = tarfile.TarInfo(name)
             info.type, info.mode = kind, stat.S_IMODE(status.st_mode) & 0o777
             info.mtime = min(max(status.st_mtime + clock_shift, -MAX_FILE_TIME), MAX_FILE_TIME)
             if not info.isreg():
+                info.linkname = read_link(root, name) if info.issym() else ""
                 archive.addfile(info)
                 continue
-            info.size, info.linkname = status.st_size, ""
+            info.size = status.st_size
             if (size := size + info.size) > max_bytes:
                 raise BadFile(f"the output files exceed {max_bytes / 1e9:g} GB (sandbox.disk_gb)")
-            with open_regular(place, inner, max_bytes) as file:
+            with open_regular(root, name, max_bytes) as file:
                 archive.addfile(info, file)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -75,20 +75,20 @@ class LocalExecutor:
         self.config = config
         """Configuration of all kernels."""
         gpus = gpus or open_gpu_leases(settings, read_cuda_visible_devices())
-        models = {name: str(path.absolute()) for name, path in (pretrained or {}).items()}
         self.slot_pool = Slots(slots, shared)
         self.runner = CellRunner(
             slots,
             config,
             views,
             scorers=scorers,
-            pretrained=models,
+            pretrained={},
             gpus=gpus,
             collector=ResultCollector(labels, config.cache, settings.artifact_bytes, self.grade),
             meter=MemoryMeter(gpus.nvml, alone=gpus.is_alone),
             subjects=subjects,
             get_packages=lambda: self.packages and self.packages.folder,
         )
+        self.add_pretrained(pretrained or {})
         self.subjects = subjects
         """Language models that experiments may query; they are closed together with the executor."""
         self.repository: StudyRepository | None = None
@@ -183,10 +183,9 @@ class LocalStream(CellStream):
     """The events of a job on this machine."""
 
     def __init__(self, executor: LocalExecutor, job: Job) -> None:
-        job = replace(job, folder=job.folder.absolute())
         runner = executor.runner
         super().__init__(
-            job,
+            replace(job, folder=job.folder.absolute()),
             runner.slots,
             executor.hold_slot,
             self._open_worker,
@@ -203,11 +202,8 @@ class LocalStream(CellStream):
         kernels = self.job.folder / KERNELS_FOLDER
         try:
             _clear_job_folder(self.job.folder)  # not in a thread: jobs wait for slots in the order of their calls
-            self._live = LiveOutput(self.job.live_output, MAX_KEPT_CHARS // 2)
-            try:
+            with closing(LiveOutput(self.job.live_output, MAX_KEPT_CHARS // 2)) as self._live:
                 await super().run()
-            finally:
-                self._live.close()
         finally:
             remove_tree(kernels, ignore_errors=True)
 

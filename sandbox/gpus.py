@@ -1,6 +1,6 @@
 """The GPUs of this machine, those that a run may use, and leases: which attempt may use which GPU, and until when.
 
-`DriverNvml` queries NVIDIA's management library; `tests.fake_executor.FakeNvml` replaces it if there is no driver.
+`Nvml` queries NVIDIA's management library; `tests.fake_executor.FakeNvml` replaces it if there is no driver.
 
 A lease starts when a slot on the GPU and enough of its memory are free, so other users' processes are respected. It
 ends when the driver lists none of the attempt's processes any more.
@@ -24,7 +24,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequ
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from labwright.record.float_compare import parse_whole_number
 from labwright.sandbox.isolation.processes import ensure_private_folder, get_runtime_folder
@@ -34,8 +34,8 @@ from labwright.sandbox.settings import SandboxSettings
 # Slots limit how many experiments run at the same time, in one run or in several runs that share a folder of slot
 # files. A shared slot is a `flock` on a file, which the operating system releases when the process dies. A process
 # that needs a slot first locks the door file, so only one process waits for slots at a time; processes with fewer
-# slots retry the door file more often. If a waiting process has clearly fewer slots, jobs with many parts give up a
-# slot between two parts.
+# slots retry the door file more often. A waiting process writes its number of slots into the door file; if it has
+# clearly fewer, jobs with many parts give up a slot between two parts.
 
 POLL_SECONDS = 0.05
 """Interval between attempts to get a slot, in seconds; at the door file, the interval is multiplied by one plus the
@@ -60,7 +60,6 @@ class Slots:
         self._free_slots = asyncio.Semaphore(self.count)
         self._queue = asyncio.Lock()
         self._held_count = 0
-        self._owner_id = f"{os.getpid()}-{id(self)}"
 
     @asynccontextmanager
     async def hold(self, *, alone: bool = False) -> AsyncGenerator[None]:
@@ -90,11 +89,10 @@ class Slots:
         if self._shared is None or self._held_count < 2:
             return False
         with ExitStack() as locks:
-            if try_lock(self._shared / DOOR_FILE, locks) is not None:
+            if try_lock(self._shared / DOOR_FILE, locks):
                 return False
-        owner, _, count = (self._shared / DOOR_FILE).read_text().partition(" ")
-        number = parse_whole_number(count)
-        return owner != self._owner_id and number is not None and number < self._held_count - 1
+        number = parse_whole_number((self._shared / DOOR_FILE).read_text())
+        return number is not None and number < self._held_count - 1
 
     def _list_slot_files(self) -> list[Path]:
         assert self._shared is not None
@@ -110,13 +108,12 @@ class Slots:
         """Acquire one shared slot, or all; held until `locks` is closed."""
         assert self._shared is not None
         with ExitStack() as door:
-            while (file := try_lock(self._shared / DOOR_FILE, door)) is None:
+            while not try_lock(self._shared / DOOR_FILE, door):
                 await asyncio.sleep(POLL_SECONDS * (1 + self._held_count))
-            os.ftruncate(file, 0)
-            os.pwrite(file, f"{self._owner_id} {self._held_count}".encode(), 0)
+            (self._shared / DOOR_FILE).write_text(str(self._held_count))
             missing = self._list_slot_files()
             while missing:
-                free = next((one for one in missing if try_lock(one, locks) is not None), None)
+                free = next((one for one in missing if try_lock(one, locks)), None)
                 if free is None:
                     await asyncio.sleep(POLL_SECONDS)
                 elif alone:
@@ -125,8 +122,8 @@ class Slots:
                     break
 
 
-def try_lock(path: Path, locks: ExitStack, *, shared: bool = False) -> int | None:
-    """Return the locked file, held until `locks` is closed; None if another process has the lock. Never waits.
+def try_lock(path: Path, locks: ExitStack, *, shared: bool = False) -> bool:
+    """Lock a file until `locks` is closed; return whether no other process has the lock. Never waits.
 
     Raises `ExecutorError` if the file cannot be opened.
     """
@@ -138,10 +135,10 @@ def try_lock(path: Path, locks: ExitStack, *, shared: bool = False) -> int | Non
         fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(file)
-        return None
+        return False
     os.utime(file)  # protects the file from programs that clean /tmp by age
     locks.callback(os.close, file)
-    return file
+    return True
 
 
 @dataclass(frozen=True)
@@ -174,25 +171,6 @@ def describe_devices(devices: Sequence[GpuDevice], *, each: int = 1, shared_by: 
     shared = f", shared by {shared_by} experiments" if shared_by > 1 else ""
     memory = min(device.memory_bytes for device in devices) / 1e9
     return f"cuda ({several}{names}, {memory:.0f} GB of memory{bf16}{shared})"
-
-
-class Nvml(Protocol):
-    """Information from NVIDIA's management library. Every method may block for some milliseconds."""
-
-    def list_devices(self) -> tuple[GpuDevice, ...]:
-        """List every usable device in PCI bus order; MIG slices for a GPU that is divided into them."""
-        ...
-
-    def free_bytes(self, uuid: str) -> int:
-        """Return the free memory in bytes. Raises `GpuError`."""
-        ...
-
-    def list_processes(self, uuid: str) -> dict[int, int]:
-        """Map process ids to their memory in bytes (0 if unknown). Raises `GpuError`.
-
-        In a container, the driver may use the host's process ids or list none.
-        """
-        ...
 
 
 def read_cuda_visible_devices() -> str | None:
@@ -248,8 +226,9 @@ def _find_device(devices: Sequence[GpuDevice], word: str) -> GpuDevice | None:
     return matches[0] if len(matches) == 1 else None
 
 
-class DriverNvml:
-    """An `Nvml` that uses this machine's driver. Raises `GpuError` if there is none."""
+class Nvml:
+    """Information from NVIDIA's management library. Every method may block for some milliseconds, and raises `GpuError`
+    if the driver does not answer, as does the constructor if there is none."""
 
     def __init__(self) -> None:
         import pynvml  # pyright: ignore[reportMissingTypeStubs]  # only needed with a GPU
@@ -258,12 +237,18 @@ class DriverNvml:
         self._call(pynvml.nvmlInit)
 
     def list_devices(self) -> tuple[GpuDevice, ...]:
+        """List every usable device in PCI bus order; MIG slices for a GPU that is divided into them."""
         return tuple(self._call(lambda: list(self._iterate_devices())))
 
     def free_bytes(self, uuid: str) -> int:
+        """Return the free memory in bytes."""
         return int(self._call(lambda: self._nvml.nvmlDeviceGetMemoryInfo(self._get_handle(uuid)).free))
 
     def list_processes(self, uuid: str) -> dict[int, int]:
+        """Map process ids to their memory in bytes (0 if unknown).
+
+        In a container, the driver may use the host's process ids or list none.
+        """
         running = self._call(lambda: self._nvml.nvmlDeviceGetComputeRunningProcesses(self._get_handle(uuid)))
         return {int(process.pid): int(process.usedGpuMemory or 0) for process in running}
 
@@ -323,10 +308,10 @@ def acquire_gpu_slot(folder: Path, uuid: str, slots: int) -> ExitStack | None:
     """
     place = ensure_private_folder(folder) / f"gpu-{uuid.replace('/', '_')}"
     with ExitStack() as locks:
-        if try_lock(place.with_name(f"{place.name}.lock"), locks, shared=slots > 1) is None:
+        if not try_lock(place.with_name(f"{place.name}.lock"), locks, shared=slots > 1):
             return None
         names = (place.with_name(f"{place.name}.{slot}.lock") for slot in range(slots))
-        if slots == 1 or any(try_lock(name, locks) is not None for name in names):
+        if slots == 1 or any(try_lock(name, locks) for name in names):
             return locks.pop_all()
     return None
 
@@ -465,24 +450,18 @@ class GpuLeases:
         return self.nvml
 
     def _describe_shortage(self, count: int) -> str:
+        settings, driver = self._settings, self._driver
+        free = {one.uuid: f"{driver.free_bytes(one.uuid) / 1e9:.1f} GB free" for one in self.devices}
         states = ", ".join(
-            f"{device.uuid}: {self._driver.free_bytes(device.uuid) / 1e9:.1f} GB free, "
-            f"{len(self._driver.list_processes(device.uuid))} processes"
-            for device in self.devices
+            f"{uuid}: {text}, {len(driver.list_processes(uuid))} processes" for uuid, text in free.items()
         )
-        left = ", ".join(
-            f"{uuid} by process {' and '.join(map(str, pids))}"
-            for lease in self._ending
-            for uuid, pids in self._list_remaining_processes(lease).items()
-        )
-        settings = self._settings
-        outliving = (
-            left and f"an experiment has ended but still holds {left}: stop it with kill -9; as a result, there is "
-        )
+        remaining = (item for lease in self._ending for item in self._list_remaining_processes(lease).items())
+        left = ", ".join(f"{uuid} by process {' and '.join(map(str, pids))}" for uuid, pids in remaining)
+        outliving = f"an experiment has ended but still holds {left}: stop it with kill -9; as a result, there is "
         return (
-            f"{outliving}no {count} GPU(s) with {settings.gpu_free_gb:g} GB free and no other run of yours on them "
-            f"within {settings.gpu_wait:g} s ({states}): stop what uses them, choose others with --gpus, or lower "
-            "sandbox.gpu_free_gb"
+            f"{outliving if left else ''}no {count} GPU(s) with {settings.gpu_free_gb:g} GB free and no other run of "
+            f"yours on them within {settings.gpu_wait:g} s ({states}): stop what uses them, choose others with --gpus, "
+            "or lower sandbox.gpu_free_gb"
         )
 
 
@@ -498,7 +477,7 @@ def open_gpu_leases(
     if settings.device == "cpu":
         return GpuLeases(None, (), settings, folder=folder)
     try:
-        driver = nvml or DriverNvml()
+        driver = nvml or Nvml()
         known = driver.list_devices()
         visible = filter_visible_devices(known, variable)
         if not visible:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -13,8 +12,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from labwright.record.run_folder import hash_file
 from labwright.record.schema.data_plan import DataPlan, HubItem
+from labwright.sandbox.content_store import compute_key
 from labwright.sandbox.data.spec import parse_specs
 from labwright.sandbox.data.user_dataset import UserDataset
 from labwright.sandbox.job import DatasetError, PretrainedError
@@ -32,8 +31,23 @@ class HubOffers:
 
     @cached_property
     def offers(self) -> tuple[HubItem, ...]:
-        """The allowed items with size and licence. Raises `PretrainedError`, `DatasetError`."""
-        return look_up(self._models, self.sources.values())
+        """The allowed items with commit, size and licence; without a network, the facts in the local cache. Raises
+        `PretrainedError` for an item that is neither on the hub nor in the cache, `DatasetError`."""
+        models, datasets = self._models, self.sources.values()
+        if not models and not datasets:
+            return ()
+        import huggingface_hub  # slow to import, and not needed by most runs
+
+        api: Any = huggingface_hub.HfApi()
+        items: list[HubItem] = []
+        for model in models:
+            about = HubItem(kind="model", name=str(model), id=model.id, revision=model.revision)
+            items.append(_look_up_online(about, api.model_info) or _look_up_cached(about, partial(fetch_model, model)))
+        for source in datasets:
+            revision = source.spec.revision or "main"
+            about = HubItem(kind="dataset", name=source.name, id=source.spec.hub, revision=revision)
+            items.append(_look_up_online(about, api.dataset_info) or _look_up_cached(about, source.load))
+        return tuple(items)
 
     @property
     def _models(self) -> tuple[PretrainedModel, ...]:
@@ -70,27 +84,6 @@ LOOKUP_TIMEOUT_SECONDS = 20.0
 """Timeout of one request, in seconds."""
 
 
-def look_up(models: Iterable[PretrainedModel], datasets: Iterable[UserDataset]) -> tuple[HubItem, ...]:
-    """Return commit, size and licence of each item; without a network, the facts in the local cache.
-
-    Raises `PretrainedError` for an item that is neither on the hub nor in the cache.
-    """
-    models, datasets = tuple(models), tuple(datasets)
-    if not models and not datasets:
-        return ()
-    import huggingface_hub  # slow to import, and not needed by most runs
-
-    api: Any = huggingface_hub.HfApi()
-    items: list[HubItem] = []
-    for model in models:
-        about = HubItem(kind="model", name=str(model), id=model.id, revision=model.revision)
-        items.append(_look_up_online(about, api.model_info) or _look_up_cached(about, partial(fetch_model, model)))
-    for source in datasets:
-        about = HubItem(kind="dataset", name=source.name, id=source.spec.hub, revision=source.spec.revision or "main")
-        items.append(_look_up_online(about, api.dataset_info) or _look_up_cached(about, source.load))
-    return tuple(items)
-
-
 def _look_up_online(about: HubItem, ask: Callable[..., Any]) -> HubItem | None:
     try:
         info = ask(about.id, revision=about.revision, files_metadata=True, timeout=LOOKUP_TIMEOUT_SECONDS)
@@ -122,7 +115,6 @@ _UNUSED_FILES = "*.msgpack *.h5 *.ot *.onnx *.tflite onnx/* openvino/* coreml/* 
 """Weights for other frameworks, which `from_pretrained` of torch never reads."""
 MAX_BYTES = 160 * 2**30
 """Size limit of one model: 80 billion parameters in 16 bits, more than the GPUs of one node can hold."""
-_FACTS_FILE = "fetched.json"
 
 
 @dataclass(frozen=True)
@@ -184,20 +176,14 @@ def provide_model(model: PretrainedModel, store: Path, *, hub: Path | None = Non
 
 def _copy_snapshot(model: PretrainedModel, snapshot: Path, place: Path) -> None:
     """Copy a snapshot, whose files are links into the cache, completely or not at all; the copies are read-only."""
-    files = sorted(path for path in snapshot.rglob("*") if path.is_file())
-    size = sum(path.stat().st_size for path in files)
-    if not files or size > MAX_BYTES:
-        raise PretrainedError(f"{model} has {size} bytes in {len(files)} files; the limit is {MAX_BYTES}")
+    sizes = [path.stat().st_size for path in snapshot.rglob("*") if path.is_file()]
+    if not sizes or sum(sizes) > MAX_BYTES:
+        raise PretrainedError(f"{model} has {sum(sizes)} bytes in {len(sizes)} files; the limit is {MAX_BYTES}")
     part = place.with_name(f".{place.name}.{os.getpid()}.part")
     shutil.rmtree(part, ignore_errors=True)
-    digest = hashlib.sha256()
-    for path in files:
-        relative = path.relative_to(snapshot)
-        target = part / "files" / relative
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target)
-        target.chmod(0o444)
-        digest.update(f"{relative}\0{hash_file(target)}\n".encode())
-    facts = {"commit": snapshot.name, "sha256": digest.hexdigest(), "size": size}
-    (part / _FACTS_FILE).write_text(json.dumps(facts))
+    shutil.copytree(snapshot, part / "files")  # copies what the links name
+    for path in filter(Path.is_file, (part / "files").rglob("*")):
+        path.chmod(0o444)
+    facts = {"commit": snapshot.name, "sha256": compute_key(part / "files"), "size": sum(sizes)}
+    (part / "fetched.json").write_text(json.dumps(facts))
     os.rename(part, place)

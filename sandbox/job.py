@@ -22,15 +22,8 @@ from labwright.record.schema.data_plan import HyperparameterSetting, Measurement
 from labwright.record.schema.nodes import Cell, CellOutcomeLine, ExecutionResult, TrainingCounts
 from labwright.record.schema.paper import Figure
 
-# Errors of the sandbox itself. Failures of experiment code are results, not exceptions. SandboxError ExecutorError no
-# kernel starts, no disk space: user ClusterDown the cluster became unavailable: its operator; the run can be resumed
-# WorkerLost a machine or process of the cluster was lost: the cell is restarted elsewhere ClusterError the cluster
-# cannot be used as configured: user IsolationError isolation is required but not possible here: user GpuError the
-# requested GPU is not available: user PretrainedError a model cannot be fetched: whoever requested it PackageError a
-# package cannot be installed: whoever requested it RepositoryError a repository cannot be imported or run: whoever
-# requested it DatasetError a dataset is missing or cannot be split: whoever requested it SubmissionRefused
-# predictions cannot be scored: becomes the failure of the attempt BadFile (record.untrusted_files) a file cannot be
-# read: likewise
+# Errors of the sandbox itself; failures of experiment code are results, not exceptions. `SubmissionRefused` and its
+# subclass `BadFile` (`record.untrusted_files`) become the failure of the attempt.
 
 
 class ExecutorError(SandboxError):
@@ -115,7 +108,7 @@ class ArtifactFile(NamedTuple):
 
 @dataclass(frozen=True)
 class CellTask:
-    """What the executor needs to know about one cell."""
+    """Facts about one cell for the executor."""
 
     key: str = ""
     """Key under which its exchanges with language models are stored."""
@@ -124,8 +117,6 @@ class CellTask:
     needs: ResourceNeeds = field(default_factory=ResourceNeeds)
     expected_seconds: float | None = None
     """Known duration. An arm on a dataset with a known duration needs no pilot."""
-    is_pilot: bool = False
-    """Whether it is measured first. If no cell is a pilot: the last cell of each arm and dataset."""
     known: ExecutionResult | None = None
     """Result of an earlier execution, measured or failed, which counts; the cell is not run again."""
     folder: Path | None = None
@@ -134,7 +125,7 @@ class CellTask:
 
 @dataclass(frozen=True)
 class Job:
-    """What to measure: a program that is run once per cell, or a plain script, which is one cell.
+    """A request to measure: a program that is run once per cell, or a plain script, which is one cell.
 
     `folder` is an empty or new folder to work in. `source` maps file names, possibly with folders, to text that is
     written before the run.

@@ -101,10 +101,10 @@ class CodeProcess:
     async def launch(self, name: str, command: Sequence[str], env: Mapping[str, str], **streams: Any) -> None:
         """Start the process in a task group; `streams` are options of `Popen`. Raises `ExecutorError`."""
         self._group = create_task_group(self._scratch.root.name, self.config.settings.tasks)
-        command = [*enter_task_group(self._group), *command]
-        options: dict[str, Any] = {"cwd": self.folder, "env": env, **streams}
+        command = command if self._group is None else [*enter_task_group(self._group), *command]
+        streams |= {"cwd": self.folder, "env": env, "wrapped": self.config.isolation.is_on}
         try:
-            self._process = SandboxedProcess.start(command, wrapped=self.config.isolation.is_on, **options)
+            self._process = SandboxedProcess.start(command, **streams)
         except OSError as error:
             raise ExecutorError(f"cannot start {name}: {error}") from error
         await to_thread(self._process.read_first_pid)
@@ -112,10 +112,9 @@ class CodeProcess:
     def start_watchdog(self, limits: ResourceLimits) -> Watchdog:
         """Start a watchdog that kills all processes when they exceed a limit."""
         folders, kill = (self.folder, self._scratch.root), self.process.kill_all
-        watchdog = Watchdog(self.pid, limits, folders=folders, shared=self.config.cache, kill_all=kill)
-        self._watchdog = watchdog
-        watchdog.start()
-        return watchdog
+        self._watchdog = Watchdog(self.pid, limits, folders=folders, shared=self.config.cache, kill_all=kill)
+        self._watchdog.start()
+        return self._watchdog
 
     def kill(self) -> None:
         """Kill every process and free all resources. Idempotent; blocks for some milliseconds."""
@@ -174,11 +173,11 @@ class Kernel(CodeProcess):
 
     def _build_command_line(self) -> list[str]:
         """Build the command line of the kernel, in its sandbox if there is one."""
-        command = [self.config.settings.python, str(KERNEL_SIDE / "bootstrap.py"), str(self._scratch.connection)]
-        if not self.config.isolation.is_on:
+        config, folders = self.config, {"folder": self.folder, "folder_inside": self.folder_inside}
+        command = [config.settings.python, str(KERNEL_SIDE / "lab" / "_bootstrap.py"), str(self._scratch.connection)]
+        if not config.isolation.is_on:
             return command
-        folders = {"folder": self.folder, "folder_inside": self.folder_inside}
-        return build_command(command, build_kernel_sandbox(self.config, self.options, **folders, scratch=self._scratch))
+        return build_command(command, build_kernel_sandbox(config, self.options, **folders, scratch=self._scratch))
 
     # --- the process ------------------------------------------------------------------------------------------------
 

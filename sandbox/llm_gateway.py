@@ -93,8 +93,7 @@ class LlmSession:
     """Error that ends the run."""
     draw_counts: Counter[str] = field(default_factory=Counter[str])
     """Question -> number of times it was asked."""
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
-    _open_connections: int = 0
+    _connections: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     _refusals: int = 0
 
     def find_cited(self, exchange: str) -> LLMExchange | None:
@@ -104,21 +103,16 @@ class LlmSession:
             return None
         return self.subjects.find(self.key, exchange)
 
-    def list_ids(self) -> list[str]:
-        """Return the ids of all questions, in a fixed order."""
-        return [f"{digest}-{ordinal}" for digest, count in sorted(self.draw_counts.items()) for ordinal in range(count)]
-
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer all questions that arrive on one connection."""
         task = asyncio.current_task()
         assert task is not None
-        self._tasks.add(task)
-        self._open_connections += 1
+        self._connections.add(task)
         room, under_way = asyncio.Semaphore(MAX_QUEUED_QUESTIONS), set[asyncio.Task[None]]()
         try:
-            if self._open_connections > MAX_CONNECTIONS:
+            if len(self._connections) > MAX_CONNECTIONS:
                 await self._refuse(writer, -1, f"a cell may query from at most {MAX_CONNECTIONS} threads: use ask_many")
-            while self._open_connections <= MAX_CONNECTIONS and self._refusals < MAX_REFUSALS:
+            while len(self._connections) <= MAX_CONNECTIONS and self._refusals < MAX_REFUSALS:
                 await room.acquire()
                 try:
                     line = await reader.readline()
@@ -135,14 +129,13 @@ class LlmSession:
         finally:
             for one in list(under_way):
                 one.cancel()
-            self._open_connections -= 1
-            self._tasks.discard(task)
+            self._connections.discard(task)
             writer.close()
 
     async def close(self) -> None:
-        for task in self._tasks:
+        for task in self._connections:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._connections, return_exceptions=True)
 
     def _handle_question(self, line: bytes, writer: asyncio.StreamWriter) -> Any:
         """Assign the question's ordinal now, in order of arrival; the answer follows later."""
@@ -193,16 +186,14 @@ async def _send_answer(writer: asyncio.StreamWriter, answer: dict[str, Any]) -> 
 @asynccontextmanager
 async def serve_session(session: LlmSession, socket: Path) -> AsyncGenerator[LlmSession]:
     """Serve the session on a socket at this path while inside."""
-    with suppress(FileNotFoundError):
-        socket.unlink()
+    socket.unlink(missing_ok=True)
     server = await asyncio.start_unix_server(session.serve, path=str(socket), limit=MAX_MESSAGE_BYTES)
     try:
         yield session
     finally:
         server.close()
         await session.close()
-        with suppress(FileNotFoundError):
-            socket.unlink()
+        socket.unlink(missing_ok=True)
 
 
 # Derive predictions from the language model answers that a submission cites. Guarantees: an answer counts only if it
@@ -232,10 +223,9 @@ class CitedAnswers(BaseModel):
 
 def write_exchange_ids(folder: Path, session: LlmSession) -> str:
     """Write the ids of a cell's answers with their sha256; return the sha256 of that file."""
-    lines: list[str] = []
-    for exchange in session.list_ids():
-        if (answer := session.subjects.find(session.key, exchange)) is not None:
-            lines.append(f'{{"id": "{exchange}", "sha256": "{answer.sha256}"}}\n')
+    ids = [f"{digest}-{ordinal}" for digest, count in sorted(session.draw_counts.items()) for ordinal in range(count)]
+    found = [(exchange, session.subjects.find(session.key, exchange)) for exchange in ids]
+    lines = [f'{{"id": "{exchange}", "sha256": "{one.sha256}"}}\n' for exchange, one in found if one is not None]
     content = "".join(lines).encode()
     write_file(folder, EXCHANGES_LIST, content)
     return hashlib.sha256(content).hexdigest()
@@ -279,15 +269,12 @@ def _attribute_submission(
     repeated = sum(any(asked[question] > 1 for question in one) for one in digests)
     grade: EvidenceGrade | None = "unattributed" if repeated > _MAX_REPEATED_SHARE * len(answers) else None
     rows = [[read(draw.text + TRUNCATION_MARK * (draw.finish == "length")) for draw in draws] for draws in answers]
-    notes: list[str] = []
-    if grade is not None:
-        notes.append("many rows cite answers to the same question, so its values are graded unattributed")
+    notes = ["many rows cite answers to the same question, so its values are graded unattributed"] if grade else []
     values, unread = _predict_rows(rows, truth, classes, submission)
     if unread:
-        effect = "count as wrong" if classes else "count as the mean of the others"
-        notes.append(
-            f"{unread} of {len(rows)} rows have no answer that can be parsed as {submission.read!r}; they {effect}"
-        )
+        effect = "wrong" if classes else "the mean of the others"
+        what = f"no answer that can be parsed as {submission.read!r}"
+        notes.append(f"{unread} of {len(rows)} rows have {what}; they count as {effect}")
     arrays = {COLUMN_PREFIX + name: np.array(column) for name, column in cited.columns.items()}
     packed = BytesIO()
     np.savez(packed, allow_pickle=False, predictions=values, **arrays)
@@ -312,9 +299,8 @@ def _find_cited_exchanges(
         found.append([])
         for exchange in draws:
             if (answer := session.find_cited(exchange)) is None:
-                raise SubmissionRefused(
-                    f"{where} {exchange[:60]!r}, which is not an answer that a model gave to this cell"
-                )
+                why = "which is not an answer that a model gave to this cell"
+                raise SubmissionRefused(f"{where} {exchange[:60]!r}, {why}")
             if exchange in seen:
                 raise SubmissionRefused(f"{where} {exchange!r} again: each answer can serve only one row")
             seen.add(exchange)

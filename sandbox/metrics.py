@@ -16,8 +16,8 @@ Metrics defined by formulas in a plan: scikit-learn metrics with arguments, metr
     agreement(shortcut)        share of predictions that equal the value of a column
     accuracy_of(unmarked)      share of rows whose class in a submitted column is the true one
 
-A plain name means the metric of `sandbox.metrics` if there is one. Measures take counts, as in `sandbox.metrics`; for
-scikit-learn, examples are repeated according to their counts, so resampling works for every metric. Groups without a
+A plain name means the built-in metric if there is one. Measures take counts, as above; for scikit-learn, examples are
+repeated according to their counts, so resampling works for every metric. Groups without a
 value (no example, one class) are skipped. A column belongs to the dataset, or the plan declares that the experiment's
 code submits it; values that depend on a submitted column are graded `computed` at best. Formulas and declared columns
 of a run are stored with its labels.
@@ -87,8 +87,7 @@ def compute_scores(
     """Compute every metric available for predictions of this kind, by name; metrics without a value are left out.
 
     `values` has shape (n,) for "predictions", otherwise (n, classes); `truth` has shape (n,), with integers for
-    classes. `more` contains formulas of the plan (`sandbox.metrics`). For huge values, metrics may not be
-    finite.
+    classes. `more` contains formulas of the plan. For huge values, metrics may not be finite.
     """
     once, extra = np.ones((1, len(truth))), more or {}
     measures = {**build_metric_measures(kind, values, truth), **extra}
@@ -538,6 +537,13 @@ def formula_text(metric: MetricSpec) -> str:
     return ""
 
 
+def _read_formula(metric: MetricSpec) -> MetricFormula:
+    """Return the formula of a plan's metric, a plain one for a metric that is built in or that only code can compute.
+    Raises `FormulaError`."""
+    text = formula_text(metric)
+    return parse_formula(text) if text else MetricFormula(metric=metric.name)
+
+
 def find_formula_faults(
     metric: MetricSpec,
     classes: int,
@@ -628,18 +634,19 @@ def _try_formula(formula: MetricFormula, classes: int) -> tuple[float, tuple[flo
 
 
 def _compute_value(formula: MetricFormula, inputs: FormulaInputs) -> float:
-    kinds = "numbers", "classes"
-    if formula.is_builtin:
-        of_numbers, measure = formula.metric in list_computable(0), _build_plain_measure(formula, inputs)
-        call: Callable[[Array], float] | None = measure and (lambda rows: float(measure(np.ones((1, len(rows))))[0]))
-    else:
-        call, of_numbers = _build_sklearn_call(formula, inputs), _find_sklearn_function(formula).is_regression
-    if call is None:
-        raise FormulaError(f"it needs {kinds[not of_numbers]}, but this dataset has {kinds[of_numbers]}")
+    rows = np.arange(len(inputs.truth))
     try:
-        value = call(np.arange(len(inputs.truth)))
+        if formula.is_builtin:
+            measure = _build_plain_measure(formula, inputs)
+            value = None if measure is None else float(measure(np.ones((1, len(rows))))[0])
+        else:
+            call = _build_sklearn_call(formula, inputs)
+            value = None if call is None else call(rows)
     except Exception as error:  # noqa: BLE001  a library function may raise anything for bad arguments
         raise FormulaError(" ".join(str(error).split())[:200]) from None
+    if value is None:
+        needed, given = ("classes", "numbers") if inputs.truth.dtype.kind == "f" else ("numbers", "classes")
+        raise FormulaError(f"it needs {needed}, but this dataset has {given}")
     if not np.isfinite(value):
         raise FormulaError("it has no finite value for perfect or random predictions: check its arguments")
     return value
@@ -647,9 +654,8 @@ def _compute_value(formula: MetricFormula, inputs: FormulaInputs) -> float:
 
 def complete_metric(metric: MetricSpec) -> MetricSpec:
     """Fill in range and worst value of a plan's metric from the built-in metrics."""
-    text = formula_text(metric)
     try:
-        formula = parse_formula(text) if text else MetricFormula(metric=metric.name)
+        formula = _read_formula(metric)
     except FormulaError:
         return metric
     base = METRICS.get(formula.metric) if formula.is_builtin else None
@@ -660,36 +666,33 @@ def complete_metric(metric: MetricSpec) -> MetricSpec:
         low, high = 0.0, high - low if high is not None and low is not None else None
     is_known = base is not None or formula.rule in SHARE_RULES
     worst = (low if metric.higher_is_better else high) if is_known else metric.worst
-    return metric.model_copy(update={"formula": text, "low": low, "high": high, "worst": worst})
+    return metric.model_copy(update={"formula": formula_text(metric), "low": low, "high": high, "worst": worst})
 
 
 def rates_predictions(metric: MetricSpec) -> bool:
     """Whether a metric says how good predictions are, not how they differ between groups, conditions or from a
     column."""
     with suppress(FormulaError):
-        return not (text := formula_text(metric)) or parse_formula(text).rule not in {"gap", *SHARE_RULES}
+        return _read_formula(metric).rule not in {"gap", *SHARE_RULES}
     return False
 
 
 def can_score(metric: MetricSpec, classes: int, columns: Mapping[str, Sequence[str]]) -> bool:
     """Whether predictions on such a dataset can be scored by the metric."""
-    if not (text := formula_text(metric)):
-        return metric.name in list_computable(classes)
-    try:
-        formula = parse_formula(text)
-    except FormulaError:
-        return False
-    if formula.column and formula.column not in columns:
-        return False
-    if formula.rule in SHARE_RULES:
-        return bool(classes)
-    if formula.is_builtin:
-        return formula.metric in list_computable(classes)
-    return _find_sklearn_function(formula).is_regression != bool(classes)
+    with suppress(FormulaError):
+        formula = _read_formula(metric)
+        if formula.column and formula.column not in columns:
+            return False
+        if formula.rule in SHARE_RULES:
+            return bool(classes)
+        if formula.is_builtin:
+            return formula.metric in list_computable(classes)
+        return _find_sklearn_function(formula).is_regression != bool(classes)
+    return False
 
 
 def count_formula_passes(text: str, classes: int, examples: int) -> int:
-    """Return the cost of one resample of a formula, in passes over the examples (as `sandbox.metrics.count_passes`)."""
+    """Return the cost of one resample of a formula, in passes over the examples (as `count_passes`)."""
     formula = parse_formula(text)
     if formula.is_builtin or formula.rule in SHARE_RULES:
         return count_passes({formula.metric}, classes)

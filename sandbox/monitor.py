@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from labwright.record.untrusted_files import MAX_FILE_BYTES, BadFile, FolderRef, OpenFolder, open_regular, read_status
 from labwright.sandbox.gpus import GpuLease, Nvml
-from labwright.sandbox.isolation.processes import list_process_tree, read_proportional_bytes
+from labwright.sandbox.isolation.processes import list_process_tree, measure_unique_use
 from labwright.sandbox.job import MEASUREMENTS, ExecutionProgress, GpuError, LoggedPoint
 
 WATCH_SECONDS = 5.0
@@ -137,13 +137,10 @@ class MemoryMeter:
     def _sample(self, root: int, lease: GpuLease, usage: PeakUsage) -> None:
         processes = list_process_tree(root)
         usage.processes |= processes
-        now = 0
-        for process in processes if len(processes) > 1 else ():  # the peak of a single process is more accurate
-            part = read_proportional_bytes(process)
-            now += _read_process_memory(process, "VmRSS") if part is None else part
-        peaks = (_read_process_memory(process, "VmHWM") for process in processes)
-        usage.current_host_bytes = now
-        usage.peak_host_bytes = max(usage.peak_host_bytes, now, *peaks)
+        # the peak of a single process is more accurate
+        use = measure_unique_use(processes if len(processes) > 1 else ())
+        usage.current_host_bytes = use.private + use.shared
+        usage.peak_host_bytes = max(usage.peak_host_bytes, usage.current_host_bytes, *map(_read_peak_bytes, processes))
         if self._nvml is not None and lease.devices:
             with suppress(GpuError):
                 self._sample_gpus(self._nvml, lease, usage)
@@ -161,13 +158,11 @@ class MemoryMeter:
             usage.peak_gpu_bytes = max(usage.peak_gpu_bytes or 0, sum(known))
 
 
-def _read_process_memory(process: int, field: str) -> int:
-    """Return a process's memory in bytes, now (VmRSS) or at its peak (VmHWM); 0 if it has exited.
-
-    Memory-mapped files are excluded, since the system can reclaim them.
-    """
+def _read_peak_bytes(process: int) -> int:
+    """Return the peak of a process's memory in bytes, without mapped files, which the system can reclaim; 0 if it has
+    exited."""
     with suppress(OSError):
         text = Path(f"/proc/{process}/status").read_text(errors="replace")
         sizes = {name: int(size) * 1024 for name, size in re.findall(r"^(\w+):\s+(\d+) kB", text, re.M)}
-        return max(0, sizes.get(field, 0) - sizes.get("RssFile", 0))
+        return max(0, sizes.get("VmHWM", 0) - sizes.get("RssFile", 0))
     return 0

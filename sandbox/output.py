@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import signal
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -120,39 +120,21 @@ class LiveOutput:
 _CONTROL_PATTERN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
 
 
-def build_notebook(source: str, transcript: Transcript, failure: Failure | None) -> str:
-    """Build a valid notebook (nbformat 4) with one code cell, its text outputs, and the failure if there was one."""
-    from nbformat import v4  # slow to import
-
-    make: Any = v4
-    chunks = transcript.to_chunks()
-    outputs = [make.new_output("stream", name=stream, text=strip_control_chars(text)) for stream, text in chunks]
-    if failure is not None:
-        name, value, trace = map(strip_control_chars, (*failure.message.partition(": ")[::2], failure.traceback))
-        outputs.append(make.new_output("error", ename=name, evalue=value, traceback=trace.splitlines()))
-    code = make.new_code_cell(strip_control_chars(source), outputs=outputs, execution_count=1, id="script")
-    return _format_notebook([code])
-
-
-def build_cell_notebook(source: str, cell_outputs: Sequence[tuple[str, str]]) -> str:
-    """Build a valid notebook of a program that has, for each of its cells, a line about the outcome, and the output."""
-    from nbformat import v4  # slow to import
-
-    make: Any = v4
-    book = [make.new_code_cell(strip_control_chars(source), id="script")]
-    for number, (words, output) in enumerate(cell_outputs, start=1):
-        outputs = [make.new_output("stream", name="stdout", text=strip_control_chars(output))] if output else []
-        title = "# " + strip_control_chars(words).replace("\n", "\n# ")
-        book.append(make.new_code_cell(title, outputs=outputs, execution_count=number, id=f"cell-{number}"))
-    return _format_notebook(book)
-
-
-def _format_notebook(cells: Sequence[Any]) -> str:
-    import nbformat
+def build_notebook(cells: Iterable[tuple[str, Iterable[OutputChunk]]], failure: Failure | None = None) -> str:
+    """Build a valid notebook (nbformat 4) of sources with their output; the last one ends with the failure, if any."""
+    import nbformat  # slow to import
 
     library: Any = nbformat
-    about = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    book = library.v4.new_notebook(cells=list(cells), metadata=about)
+    make = library.v4
+    book = make.new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}})
+    for number, (source, chunks) in enumerate(cells, start=1):
+        outputs = [make.new_output("stream", name=stream, text=strip_control_chars(text)) for stream, text in chunks]
+        text, name = strip_control_chars(source), f"cell-{number}"
+        book.cells.append(make.new_code_cell(text, outputs=outputs, execution_count=number, id=name))
+    if failure is not None:
+        name, value, trace = map(strip_control_chars, (*failure.message.partition(": ")[::2], failure.traceback))
+        error = make.new_output("error", ename=name, evalue=value, traceback=trace.splitlines())
+        book.cells[-1].outputs.append(error)
     library.validate(book)
     return str(library.writes(book, version=4))
 

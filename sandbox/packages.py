@@ -28,14 +28,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import tomllib
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -130,16 +128,13 @@ class Uv:
     def run(self, command: str, *arguments: str, stdin: str = "") -> str:
         """Run a command of uv and return its standard output. Raises `PackageError` or `IndexUnavailable` with its
         shortened error."""
-        words = [*command.split(), *arguments]
+        words, error_type = [*command.split(), *arguments], PackageError
         ran = self._run(words, stdin)
-        if ran.returncode and _NO_ANSWER_PATTERN.search(ran.stderr) and "Hash mismatch" not in ran.stderr:
-            error: PackageError = IndexUnavailable(_summarize_error(ran.stderr))
-            ran = self._run([*words, "--offline"], stdin)
-            self.is_offline = True
-        else:
-            error = PackageError(_summarize_error(ran.stderr))
+        error = ran.stderr
+        if ran.returncode and _NO_ANSWER_PATTERN.search(error) and "Hash mismatch" not in error:
+            ran, error_type, self.is_offline = self._run([*words, "--offline"], stdin), IndexUnavailable, True
         if ran.returncode:
-            raise error
+            raise error_type(_summarize_error(error))
         return ran.stdout
 
     def _run(self, arguments: Sequence[str], given: str) -> subprocess.CompletedProcess[str]:
@@ -196,10 +191,16 @@ _PIN_PATTERN = re.compile(r"[\w.-]+==[\w.+!-]+(?: --hash=sha256:[0-9a-f]{64})+")
 
 @dataclass(frozen=True)
 class PackageLock:
-    """Packages to install as wheels: for each a version, and the sha256 of each of its permitted files."""
+    """Packages to install as wheels: for each a version, and the sha256 of each of its permitted files; and its
+    origin."""
 
     pins: tuple[str, ...]
     """Lines of the form NAME==VERSION --hash=sha256:..."""
+    requested: tuple[str, ...] = ()
+    until: str = ""
+    """When it was resolved."""
+    is_from_cache: bool = False
+    """Whether no index answered, so that its earlier answers were used."""
 
     @property
     def text(self) -> str:
@@ -236,17 +237,13 @@ def lock_packages(uv: Uv, requirements: Sequence[str], installed: Mapping[str, s
     missing = _resolve_missing(uv, requirements, installed)
     if not missing:
         return PackageLock(())
-    compile_lock = "pip compile --format pylock.toml --generate-hashes --no-deps"
+    compile_lock = "pip compile --generate-hashes --no-deps --no-header --no-annotate"
     wanted = "\n".join(f"{name}=={version}" for name, version in missing.items())
-    pins: list[str] = []
-    for package in tomllib.loads(uv.run(compile_lock, *WHEELS_ONLY_OPTIONS, "-", stdin=wanted))["packages"]:
-        files: list[dict[str, Any]] = package.get("wheels", [])
-        hashes = sorted({file["hashes"]["sha256"] for file in files if "sha256" in file.get("hashes", {})})
-        if not hashes:
-            raise PackageError(f"the index gives no sha256 of {package['name']} {package['version']}")
-        digests = " ".join(f"--hash=sha256:{digest}" for digest in hashes)
-        pins.append(f"{package['name']}=={package['version']} {digests}")
-    return PackageLock(tuple(sorted(pins, key=lambda pin: pin.partition("==")[0])))
+    text = uv.run(compile_lock, *WHEELS_ONLY_OPTIONS, "-", stdin=wanted)
+    pins = text.replace(" \\\n    ", " ").splitlines()
+    if odd := [pin for pin in pins if not _PIN_PATTERN.fullmatch(pin)]:
+        raise PackageError(f"the index gives no sha256 of {odd[0]}")
+    return PackageLock(tuple(pins))
 
 
 def _resolve_missing(uv: Uv, requirements: Sequence[str], installed: Mapping[str, str]) -> dict[str, str]:
@@ -287,18 +284,6 @@ POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
-class ResolvedLock:
-    """A lock and its origin."""
-
-    lock: PackageLock
-    requested: tuple[str, ...]
-    until: str
-    seconds: float
-    is_from_cache: bool = False
-    """Whether no index answered, so that its earlier answers were used."""
-
-
-@dataclass(frozen=True)
 class PackageOverlay:
     """Installed packages as used by kernels."""
 
@@ -308,24 +293,24 @@ class PackageOverlay:
     installed: InstalledPackages
 
 
-def resolve_packages(requirements: Sequence[str], settings: SandboxSettings) -> ResolvedLock:
+def resolve_packages(requirements: Sequence[str], settings: SandboxSettings) -> PackageLock:
     """Resolve packages with the index, or with its earlier answers if it does not answer. Raises `PackageError`."""
-    began, wanted = time.monotonic(), parse_requirements(requirements)
+    wanted = parse_requirements(requirements)
     installed = inspect_interpreter(settings.python).packages
     try:
         with open_uv(settings.python) as uv:
             lock = lock_packages(uv, list(wanted.values()), installed)
             now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-            return ResolvedLock(lock, tuple(requirements), now, time.monotonic() - began, uv.is_offline)
+            return replace(lock, requested=tuple(requirements), until=now, is_from_cache=uv.is_offline)
     except PackageError as error:
         raise explain_error(error, wanted, installed) from error
     except OSError as error:
         raise _unwritable_error(error) from None
 
 
-def provide_packages(found: ResolvedLock, settings: SandboxSettings) -> PackageOverlay:
+def provide_packages(lock: PackageLock, settings: SandboxSettings) -> PackageOverlay:
     """Return the packages of a lock, installing them into the store if necessary. Raises `PackageError`."""
-    lock, began, folder, shared = found.lock, time.monotonic(), None, True
+    began, folder, shared = time.monotonic(), None, True
     if lock.packages:
         try:
             folder, shared = _find_or_install(lock, settings)
@@ -336,11 +321,11 @@ def provide_packages(found: ResolvedLock, settings: SandboxSettings) -> PackageO
     installed = InstalledPackages(
         sha256=lock.sha256,
         packages=lock.packages,
-        asked=found.requested,
-        until=found.until,
+        asked=lock.requested,
+        until=lock.until,
         python=runs.version,
         bytes=size,
-        seconds=round(found.seconds + time.monotonic() - began, 2),
+        seconds=round(time.monotonic() - began, 2),
         shared=shared,
     )
     return PackageOverlay(folder, lock, installed)
@@ -355,7 +340,7 @@ def _find_or_install(lock: PackageLock, settings: SandboxSettings) -> tuple[Path
     pointer.parent.mkdir(parents=True, exist_ok=True)
     until = time.monotonic() + TOTAL_TIMEOUT_SECONDS
     with ExitStack() as locks:
-        while try_lock(pointer.with_suffix(".lock"), locks) is None:
+        while not try_lock(pointer.with_suffix(".lock"), locks):
             if time.monotonic() > until:
                 raise PackageError(f"another process has been creating {pointer} for a long time: stop it or wait")
             time.sleep(POLL_SECONDS)
@@ -382,11 +367,6 @@ def _install_lock(lock: PackageLock, store: ContentStore, settings: SandboxSetti
                 path.chmod(path.stat().st_mode & ~0o222)
         store.finish(part, key := compute_key(content), "packages", names)
         return key
-    except IndexUnavailable:
-        raise IndexUnavailable(
-            f"the package index is unreachable, and {names} {'are' if len(lock.packages) > 1 else 'is'} not in "
-            f"the store: continue with a network, or copy {store.root} from a machine that has it"
-        ) from None
     except PackageError as error:
         version = inspect_interpreter(settings.python).version
         raise PackageError(f"cannot install {names} from the lock with Python {version}: {error}") from None
@@ -410,7 +390,7 @@ class RunPackages:
 
     settings: SandboxSettings
     add_packages: Callable[[PackageOverlay], None] = lambda _: None
-    _found: dict[tuple[str, ...], ResolvedLock] = field(default_factory=dict[tuple[str, ...], ResolvedLock])
+    _found: dict[tuple[str, ...], PackageLock] = field(default_factory=dict[tuple[str, ...], PackageLock])
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -424,15 +404,14 @@ class RunPackages:
         if odd := [name for name in requested if _parse_name(name) not in known]:
             why = f"is not allowed: `packages` may contain {', '.join(self.names) or 'none'}; remove it"
             return tuple(f"package {name!r} {why}" for name in odd)
-        if not requested:
-            return ()
         try:
-            self.find_lock(requested)
+            if requested:
+                self.find_lock(requested)
         except PackageError as error:
             return (f"`packages`: {error}",)
         return ()
 
-    def find_lock(self, requested: Iterable[str] = ()) -> ResolvedLock | None:
+    def find_lock(self, requested: Iterable[str] = ()) -> PackageLock | None:
         """Return the lock of the configured and requested packages; None if there are none. Raises `PackageError`,
         including for the errors that `find_faults` returns."""
         wanted = {_parse_name(name) for name in requested} - self._installed_names
@@ -475,13 +454,13 @@ def restore_packages(
     """Restore a run's packages by its lock file, from the store or by installing them again. Raises `PackageError`."""
     if installed is None:
         return None
-    found = read_lock(lock, installed.sha256)
-    return provide_packages(ResolvedLock(found, installed.asked, installed.until, 0.0), settings)
+    found = replace(read_lock(lock, installed.sha256), requested=installed.asked, until=installed.until)
+    return provide_packages(found, settings)
 
 
 def _parse_name(word: str) -> str:
     """Return the normalised name of a package, without version and extras."""
-    return canonicalize_name(word.split("=")[0].split("<")[0].split(">")[0].split("[")[0].strip())
+    return canonicalize_name(re.split(r"[^\w.-]", word.strip(), maxsplit=1)[0])
 
 
 # Fingerprint of the conditions, besides code, data and seed, on which an experiment's values depend.

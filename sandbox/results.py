@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from io import BufferedReader
 from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,14 +52,7 @@ from labwright.sandbox.job import (
     SubmissionRefused,
 )
 from labwright.sandbox.llm_gateway import LlmSession, write_exchange_ids
-from labwright.sandbox.output import (
-    MAX_KEPT_CHARS,
-    MAX_TAIL_CHARS,
-    Transcript,
-    build_cell_notebook,
-    build_notebook,
-    cut_middle,
-)
+from labwright.sandbox.output import MAX_KEPT_CHARS, MAX_TAIL_CHARS, Transcript, build_notebook, cut_middle
 from labwright.sandbox.scoring import (
     SUBMISSION_INDEX,
     get_file_stem,
@@ -103,15 +96,14 @@ class KernelExecution:
     """The cell's session with language models; None if it may not query any."""
 
 
-@dataclass(frozen=True)
-class AttemptMeasurements:
-    """Final validation values, sealed test predictions, and the sha256 of the file with every value."""
+class AttemptMeasurements(NamedTuple):
+    """Final validation values, sealed test predictions, the sha256 of the file with every value, and the last report of
+    each final value for train and dev, at most `MAX_SELF_REPORTED`: fields of an `ExecutionResult`."""
 
-    final: tuple[Measurement, ...]
+    measurements: tuple[Measurement, ...]
     sealed: dict[str, str]
     curves_sha256: str | None
-    self_reported: tuple[Measurement, ...] = ()
-    """The last report of each final value for train and dev, at most `MAX_SELF_REPORTED`."""
+    self_reported: tuple[Measurement, ...]
 
 
 def hash_arrays(folder: Path) -> dict[str, str]:
@@ -297,7 +289,7 @@ def _read_figure(folder: Path, name: str) -> Figure:
             raise BadFile(f"figures/{name} is not a PDF file")
     try:
         with open_regular(folder, f"figures/{name}.facts.json", _MAX_FACTS_BYTES) as file:
-            facts = FigureFacts.model_validate(_drop_non_finite(replace_unencodable(json.load(file))))
+            facts = FigureFacts.model_validate(replace_unencodable(json.load(file)))
     except (BadFile, ValueError, RecursionError):
         facts = FigureFacts()
     return Figure(name=name, sha256=digest, facts=facts)
@@ -313,17 +305,6 @@ def _check_png(file: BufferedReader, name: str) -> None:
     if image.width * image.height > MAX_PIXELS:
         size = f"{image.width} x {image.height} pixels, more than the limit of {MAX_PIXELS}"
         raise BadFile(f"figures/{name} has {size}: save it with dpi=200")
-
-
-def _drop_non_finite(facts: Any) -> Any:
-    """Remove fields that contain a number that is not finite, or a list with one."""
-    if isinstance(facts, dict):
-        fields = cast("dict[str, Any]", facts).items()
-        return {name: kept for name, value in fields if (kept := _drop_non_finite(value)) is not None}
-    if isinstance(facts, list):
-        items = list(map(_drop_non_finite, cast("list[Any]", facts)))
-        return None if None in items else items
-    return None if isinstance(facts, float) and not math.isfinite(facts) else facts
 
 
 # --- results of a cell, and of a job from its cells -------------------------------------------------------------------
@@ -365,8 +346,8 @@ class ResultCollector:
         stem, log = ("plots", "plots.stdout.txt") if script.job.kind == "plot" else ("node", "stdout.txt")
         try:
             if script.cell.is_script:
-                source = script.job.source.get(script.job.entry, "")
-                write_file(script.folder, f"{stem}.ipynb", build_notebook(source, execution.transcript, failure))
+                cells = [(script.job.source.get(script.job.entry, ""), execution.transcript.to_chunks())]
+                write_file(script.folder, f"{stem}.ipynb", build_notebook(cells, failure))
             write_file(script.folder, log, execution.transcript.to_text())
         except OSError as error:
             if is_machine_error(error):
@@ -396,16 +377,15 @@ class ResultCollector:
                 evaluated=execution.scorer_values,
             )
             if cell is not None:
-                _check_values(measured.final, cell)
+                _check_values(measured.measurements, cell)
         except SubmissionRefused as error:
             failure = failure_from_error(error)
             if cell is not None and "not finite" in failure.message:
                 failure = failure.model_copy(update={"kind": "diverged"})
             return with_failure(result, failure)
-        found = {"measurements": measured.final, "self_reported": measured.self_reported, "sealed": measured.sealed}
-        result = result.model_copy(update=found | {"curves_sha256": measured.curves_sha256})
         message = "the script finished without submitting validation predictions (lab.submit)"
-        return with_failure(result, None if measured.final else Failure(kind="no measurement", message=message))
+        failure = None if measured.measurements else Failure(kind="no measurement", message=message)
+        return with_failure(result.model_copy(update=measured._asdict()), failure)
 
 
 def build_result(script: KernelScript, execution: KernelExecution) -> CellResult:
@@ -472,7 +452,8 @@ def write_job_output(folder: Path, job: Job, outcome: JobOutcome) -> str:
         words = f"{line.cell}: {'measured before' if job.cells[line.cell].known is not None else line.outcome}"
         words += f" in {line.seconds:.1f} s" if line.seconds else ""
         shown.append((words + (f"; {line.why}" if line.why else ""), output))
-    write_file(folder, "node.ipynb", build_cell_notebook(job.source.get(job.entry, ""), shown))
+    cells = [("# " + words.replace("\n", "\n# "), [("stdout", output)] if output else []) for words, output in shown]
+    write_file(folder, "node.ipynb", build_notebook([(job.source.get(job.entry, ""), []), *cells]))
     transcript = Transcript(2 * MAX_KEPT_CHARS)
     for words, output in shown:
         transcript.add("stdout", f"--- {words}\n{output}" + ("\n" if output and not output.endswith("\n") else ""))

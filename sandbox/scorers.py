@@ -42,8 +42,6 @@ from labwright.sandbox.scoring import Submission, read_truth_labels
 from labwright.sandbox.workspace import KernelScript, list_dataset_folders
 
 SCORER_FORM = "write FILE.py:FUNCTION"
-_MAX_SCORER_BYTES = 2**20
-"""Size limit of a scorer's file in bytes."""
 
 
 def parse_scorers(sources: DatasetSources, named: Iterable[str] = ()) -> dict[str, str]:
@@ -65,10 +63,7 @@ def read_scorer(dataset: str, place: str) -> tuple[FrozenScorer, str]:
     try:
         if not file or not function.isidentifier():
             raise ValueError(f"no function is given: {SCORER_FORM}")
-        content = Path(file).read_bytes()
-        if len(content) > _MAX_SCORER_BYTES:
-            raise ValueError(f"it has {len(content)} bytes, more than {_MAX_SCORER_BYTES}")
-        text = content.decode("utf-8-sig")
+        text = Path(file).read_text("utf-8-sig")
         return _parse_scorer(dataset, function, parse_python(text), hashlib.sha256(text.encode()).hexdigest()), text
     except (OSError, ValueError, SyntaxError) as error:
         raise DatasetError(f"scorer of {dataset!r}: cannot use {place}: {error}") from None

@@ -242,10 +242,9 @@ def read_values(
 
 def read_submitted(folder: Path, grade: EvidenceGrade) -> list[Submission]:
     """Return an attempt's submissions with the grades of their values. Raises `SubmissionRefused`."""
-    of_artifacts: EvidenceGrade = "evaluated" if grade == "scored" else grade
     found: list[Submission] = []
     for one in read_index(folder, SUBMISSION_INDEX):
-        own = of_artifacts if one.kind == "artifact" else grade
+        own = "evaluated" if one.kind == "artifact" and grade == "scored" else grade
         found.append(one.model_copy(update={"grade": "unattributed" if one.grade == "unattributed" else own}))
     return found
 

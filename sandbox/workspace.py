@@ -6,12 +6,11 @@ never linked, since the code on both sides is untrusted. Artifacts must match th
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -169,23 +168,16 @@ def list_dataset_folders(names: Iterable[str], views: Path) -> tuple[Path, ...]:
 
 
 def _read_view_head(view: Path) -> tuple[int, str]:
-    """Return the size of a view's arrays and its folder, if any. Cached. Raises `OSError`."""
-    status = view.stat()
-    return _read_cached_view_head(view, status.st_size, status.st_mtime_ns)
-
-
-@functools.lru_cache(256)
-def _read_cached_view_head(view: Path, *_version: int) -> tuple[int, str]:
+    """Return the size of a view's arrays and its folder, if any. Raises `OSError`."""
     with np.load(view, allow_pickle=False) as file:
         about: dict[str, str] = json.loads(str(file["about"])) if "about" in file.files else {}
         return sum(member.file_size for member in file.zip.infolist()), about.get("path", "")
 
 
-def _copy_inputs(sources: Iterable[Path], folder: Path, place: str) -> None:
+def _copy_inputs(sources: Sequence[Path], folder: Path, place: str) -> None:
     """Copy the plain files of folders (or single files) to a place in the folder; links are refused, not followed."""
     if not all(FILE_NAME_PATTERN.fullmatch(part) for part in place.split("/")):
         raise BadFile(f"input {place!r}: use only letters, digits and _ . -")
-    sources = tuple(sources)
     if not any(source.is_file() for source in sources):
         make_folder(folder, place)
     for source in sources:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from labwright.record.schema.data_plan import Measurement, ResourceNeeds
 from labwright.record.schema.nodes import Cell, Failure
-from labwright.sandbox.cell_scheduler import CellOrder, CellStream, RunningCell
-from labwright.sandbox.gpus import GpuDevice, Slots
+from labwright.sandbox.cell_scheduler import KERNEL_START_SECONDS, CellOrder, CellStream, RunningCell
+from labwright.sandbox.gpus import GpuDevice, Nvml, Slots
 from labwright.sandbox.job import CellEnded, CellResult, ExecutionProgress, ExecutorError, GpuError, Job, JobOutcome
 from labwright.sandbox.output import failure_from_timeout
 from labwright.sandbox.workspace import CELLS_FOLDER
@@ -54,7 +54,7 @@ class FakeExecutor:
         slots: int = 1,
         watch_seconds: float = 5.0,
         cell: FakeCellRun = refuse_cells,
-        start_seconds: float | None = None,
+        start_seconds: float = KERNEL_START_SECONDS,
         memory_gb: float = math.inf,
         shared: Path | None = None,
     ) -> None:
@@ -181,7 +181,7 @@ class FakeCellWorker:
         self._executor.active_workers[self._job.name] -= 1
 
 
-class FakeNvml:
+class FakeNvml(Nvml):
     """An `Nvml` with given devices: `used_bytes[uuid]` maps process ids to the bytes they use."""
 
     def __init__(self, devices: Iterable[GpuDevice]) -> None:

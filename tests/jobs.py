@@ -37,13 +37,12 @@ def cell_tasks(
     settings: Mapping[Cell, HyperparameterSetting] | None = None,
     keys: Mapping[Cell, str] | None = None,
     needs: Mapping[str, ResourceNeeds] | None = None,
-    pilots: Iterable[Cell] = (),
     expected: Mapping[Cell, float] | None = None,
     measured: Mapping[Cell, Path] | None = None,
     known: Mapping[Cell, CellResult] | None = None,
 ) -> dict[Cell, CellTask]:
     """Return the cells of a job; `needs` are by arm, `measured` are folders of earlier executions."""
-    measured, pilots = measured or {}, set(pilots)
+    measured = measured or {}
     results = {cell: CellResult(cell=cell) for cell in measured} | dict(known or {})
     return {
         cell: CellTask(
@@ -51,7 +50,6 @@ def cell_tasks(
             setting=(settings or {}).get(cell, {}),
             needs=(needs or {}).get(cell.arm, ResourceNeeds()),
             expected_seconds=(expected or {}).get(cell),
-            is_pilot=cell in pilots,
             known=results.get(cell),
             folder=measured.get(cell),
         )

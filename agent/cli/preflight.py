@@ -265,7 +265,7 @@ def install_packages(settings: SandboxSettings) -> None:
     if (found := more.find_lock()) is None:
         return
     kept = ", from uv's cache: the package index is unreachable" if found.is_from_cache else ""
-    names = ", ".join(f"{name} {version}" for name, version in found.lock.packages.items()) or "none"
+    names = ", ".join(f"{name} {version}" for name, version in found.packages.items()) or "none"
     print_to_stderr(f"packages installed for experiments, in addition to those of {settings.python}: {names}{kept}")
     installed = provide_packages(found, settings).installed
     if installed.packages:

@@ -27,7 +27,7 @@ class InstalledPackages(FrozenModel):
     until: str = Field(default="", description="when they were resolved")
     python: str = Field(default="", description="version of the interpreter")
     bytes: int = Field(default=0, description="size of all files")
-    seconds: float = Field(default=0.0, description="time for resolving and installing")
+    seconds: float = Field(default=0.0, description="time for installing")
     shared: bool = Field(default=False, description="whether another run had already installed the same set")
 
     def __str__(self) -> str:

@@ -1,1 +1,1 @@
-"""Run cells on several machines with Ray. Only `sandbox.cluster.ray_cluster` imports Ray."""
+"""Run cells on several machines with Ray. Only `sandbox.cluster.actor` imports Ray."""

@@ -87,7 +87,6 @@ def describe_machine(settings: SandboxSettings, head: dict[str, str], node: dict
     gpus, slots = int(resources.get("GPU", 0)), int(resources["CPU"] // settings.threads)
     if settings.device == "cuda":
         slots = min(slots, gpus * settings.slots_per_gpu // settings.gpus_per_node)
-    settings = adapt_settings(settings)
     devices = open_machine_gpus(settings).devices
     here = describe_conditions(settings)
     for name in sorted({*here, *head}):
@@ -104,11 +103,6 @@ def describe_conditions(settings: SandboxSettings) -> dict[str, str]:
     root = Path(__file__).resolve().parents[2]
     code = " and ".join(hash_path(str(root / name))[:12] for name in ("record", "sandbox"))
     return {"version of scientist": code, "python": runs.version, "isolation": walls} | runs.packages
-
-
-def adapt_settings(settings: SandboxSettings) -> SandboxSettings:
-    """Return the settings with this machine's interpreter if the configured one does not exist here."""
-    return settings if Path(settings.python).exists() else settings.model_copy(update={"python": sys.executable})
 
 
 def open_machine_gpus(settings: SandboxSettings) -> GpuLeases:
@@ -243,12 +237,12 @@ class SentFolder(NamedTuple):
     """Name of the file; empty for a folder."""
 
 
-def send_folder(folder: Path, scratch: Path, *, max_bytes: int = 2**60, **options: Any) -> SentFolder:
-    """Put a folder or file into the object store; `options` are those of `pack_archive`. `scratch` is a folder for
-    temporary files. Raises `BadFile`, `OSError`, `RayError`."""
+def send_folder(folder: Path, scratch: Path, *, max_bytes: int = 2**60, clock_shift: float = 0.0) -> SentFolder:
+    """Put a folder or file into the object store (`pack_archive`). `scratch` is a folder for temporary files. Raises
+    `BadFile`, `OSError`, `RayError`."""
     ray, parts, digest = import_ray(), list[Any](), hashlib.sha256()
     with tempfile.NamedTemporaryFile(dir=scratch) as archive:
-        pack_archive(folder, Path(archive.name), max_bytes=max_bytes, **options)
+        pack_archive(folder, Path(archive.name), max_bytes=max_bytes, clock_shift=clock_shift)
         while part := archive.read(_CHUNK_BYTES):
             digest.update(part)
             parts.append(part if len(part) < _INLINE_BYTES else ray.put(part))
@@ -340,7 +334,7 @@ class MachineActor:
         """Prepare the machine: `slots` cells share its memory, and code never sees the paths in `secret`. Raises
         `SandboxError`, `OSError`."""
         monitor.WATCH_SECONDS = watch_seconds
-        self._settings = settings = adapt_settings(settings)
+        self._settings = settings
         await asyncio.to_thread(inspect_interpreter, settings.python)  # once, not in each slot: it starts a process
         home = (settings.store or default_store_root()).with_name("actors") / socket.gethostname()
         home.parent.mkdir(parents=True, exist_ok=True)
@@ -406,8 +400,7 @@ class MachineActor:
             result = await slot.host.execute(script, slot.running)
         else:
             packages = paths.get(str(code.environment.packages))
-            environment, readable = replace(code.environment, packages=packages), filter(Path.exists, code.readable)
-            job = replace(code, folder=folder, environment=environment, readable=tuple(readable))
+            job = replace(code, folder=folder, environment=replace(code.environment, packages=packages))
             result = await self._executor.runner.run_repository_command(job, slot.running)
 
         def send() -> WorkEnded:

@@ -164,15 +164,15 @@ class RemoteRunner(CellRunner):
         is put there once. Raises `OSError`."""
         if isinstance(code, KernelScript):
             code = replace(code, job=replace(code.job, cells={}, inputs={}, artifacts={}, live_output=None))
-            paths, follow = (*code.views.values(), *code.pretrained.values(), code.packages), ()
+            paths = (*code.views.values(), *code.pretrained.values(), code.packages)
         else:
-            paths, follow = (code.environment.packages,), code.readable
+            paths = (code.environment.packages,)
         contents = dict[str, SentFolder]()
         for path in map(Path, filter(None, paths)):
             if path not in self._contents:
                 self._contents[path] = asyncio.create_task(asyncio.to_thread(send_folder, path, self.archives))
             contents[str(path)] = await asyncio.shield(self._contents[path])
-        sent = await asyncio.to_thread(send_folder, code.folder, self.archives, follow=follow)
+        sent = await asyncio.to_thread(send_folder, code.folder, self.archives)
         return RemoteWork(code, sent, await asyncio.to_thread(read_file_time, code.folder), contents)
 
     async def close(self) -> None:
@@ -297,8 +297,8 @@ class RayExecutor(LocalExecutor):
         packages = self.packages
         installed = {"installed": packages.installed.sha256} if packages is not None and packages.folder else {}
         machines = [json.loads(one.environment_fingerprint) | installed for one in self.machines]
-        found = sorted({json.dumps(one, sort_keys=True) for one in machines})
-        return found[0] if len(found) == 1 else json.dumps(found)
+        first, *others = sorted({json.dumps(one, sort_keys=True) for one in machines})
+        return json.dumps([first, *others]) if others else first
 
     async def close(self) -> None:
         await super().close()

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labwright.record.run_folder import hash_file
 from labwright.sandbox.data.spec import DataSpec
 from labwright.sandbox.job import DatasetError
 
@@ -53,21 +54,18 @@ def compute_fingerprint(path: Path, *, ends_only: bool = False) -> str:
 
     With `ends_only`, only the size, start and end of each file are read, for folders that may be very large.
     """
+    hash_content = _hash_ends if ends_only else hash_file
     try:
         if path.is_file():
-            return _hash_file(path, ends=ends_only)
-        digest = hashlib.sha256()
-        for file in list_files(path, path):
-            digest.update(f"{file.relative_to(path)}\0{_hash_file(file, ends=ends_only)}\n".encode())
-        return digest.hexdigest()
+            return hash_content(path)
+        lines = (f"{file.relative_to(path)}\0{hash_content(file)}\n" for file in list_files(path, path))
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
     except OSError as error:
         raise DatasetError(f"it cannot be read: {error.strerror}") from None
 
 
-def _hash_file(path: Path, *, ends: bool) -> str:
+def _hash_ends(path: Path) -> str:
     with open(path, "rb") as file:
-        if not ends:
-            return hashlib.file_digest(file, "sha256").hexdigest()
         size = os.fstat(file.fileno()).st_size
         digest = hashlib.sha256(f"{size}\0".encode() + file.read(_END_BYTES))
         file.seek(max(_END_BYTES, size - _END_BYTES))

@@ -22,7 +22,6 @@ import hashlib
 import json
 import math
 import os
-import shutil
 import struct
 import zipfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -50,8 +49,6 @@ PIECE_BYTES = 2**26
 _ALIGNMENT_BYTES = 64
 _PADDING_FIELD_ID = 0xD935
 """Type of the zip extra field used as padding (as in APK files); readers ignore it."""
-_MIN_FREE_BYTES = 2**30
-"""Bytes that must stay free on the disk."""
 
 
 @dataclass(frozen=True)
@@ -105,20 +102,15 @@ class ArrayFingerprint:
 class ArrayArchive:
     """An archive open for writing."""
 
-    def __init__(self, file: zipfile.ZipFile, folder: Path) -> None:
-        self._file, self._folder = file, folder
+    def __init__(self, file: zipfile.ZipFile) -> None:
+        self._file = file
 
     def add(self, key: str, stream: ArrayStream) -> None:
-        """Write an array piece by piece. Raises `DatasetError` if the disk is too small."""
+        """Write an array piece by piece. Raises `OSError`."""
         info = zipfile.ZipInfo(f"{key}.npy")
         begins = cast("Any", self._file).start_dir + 30 + len(info.filename) + 20 + 4  # header, sizes, this extra field
         padding = -begins % _ALIGNMENT_BYTES
         info.extra = struct.pack("<HH", _PADDING_FIELD_ID, padding) + bytes(padding)
-        size, free = math.prod(stream.shape) * stream.dtype.itemsize, shutil.disk_usage(self._folder).free
-        if size > PIECE_BYTES and size > free - _MIN_FREE_BYTES:
-            raise DatasetError(
-                f"{key} needs {size} bytes, but the disk of the run has only {free} bytes free: choose another --runs"
-            )
         header = {"descr": np.lib.format.dtype_to_descr(stream.dtype), "fortran_order": False, "shape": stream.shape}
         with self._file.open(info, "w", force_zip64=True) as member:
             np.lib.format.write_array_header_1_0(member, header)
@@ -134,7 +126,7 @@ def write_archives(*paths: Path) -> Generator[tuple[ArrayArchive, ...]]:
         with ExitStack() as stack:
             for part in parts:
                 part.parent.mkdir(parents=True, exist_ok=True)
-            yield tuple(ArrayArchive(stack.enter_context(zipfile.ZipFile(part, "w")), part.parent) for part in parts)
+            yield tuple(ArrayArchive(stack.enter_context(zipfile.ZipFile(part, "w"))) for part in parts)
         for part, path in zip(parts, paths, strict=True):
             os.replace(part, path)
     finally:
@@ -478,8 +470,6 @@ def _describe_rule(examples: Examples, given: Rows, seed: int) -> str:
         by = "in order of time"
     if not given:
         return f"automatic, {by}"
-    made = [split for split in SPLIT_SHARES if split not in given and split != "train"]
-    cut = [f"{' and '.join(made)} taken from train"] if made else []
-    if "dev" in given:
-        cut.insert(0, "dev taken from validation")
+    made = " and ".join(split for split in SPLIT_SHARES if split not in given and split != "train")
+    cut = ["dev taken from validation"] * ("dev" in given) + [f"{made} taken from train"] * bool(made)
     return f"given train, {', '.join(split for split in given if split != 'dev')}; {', '.join(cut)}, {by}"

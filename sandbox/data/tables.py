@@ -259,30 +259,27 @@ def describe_columns(frame: LoadedTable, spec: DataSpec) -> Iterator[ColumnReadi
     roles = dict.fromkeys(spec.metric_columns, "meta") | dict.fromkeys(spec.drop, "dropped")
     roles |= {spec.group: "group", spec.time: "time", spec.split: "split", target: "target"}
     features = [name for name in names if name not in roles]
-    is_text = bool(spec.text) or (bool(features) and not spec.horizon and _has_one_text_feature(frame, features))
+    has_text = bool(features) and not spec.horizon and _has_one_text_feature(frame, features)
+    text = spec.text or (features[0] if has_text else "")
     for name in names:
         column = _read_column(frame, name)
-        role = roles.get(name, "feature" if not is_text or name == (spec.text or features[0]) else "left out")
-        if column.other_kind:
-            yield ColumnReading(name, role, column.other_kind, "", 0)
-            continue
-        missing = int(column.is_missing.sum())
-        if is_text and role == "feature":
-            yield ColumnReading(name, role, "text", f"{len(column.levels)} different", missing)
-        elif column.is_dates and name not in spec.categorical:
-            yield ColumnReading(name, role, "dates", f"{column.levels[0]} to {column.levels[-1]}", missing)
-        elif column.numbers is not None and (
-            not _read_target(column, spec, (), MAX_CLASSES)[1]
-            if role == "target"
-            else name not in spec.categorical and role not in ("group", "split", "meta")
-        ):
+        role = roles.get(name, "left out" if text not in ("", name) else "feature")
+        is_plain, kind, values = name not in spec.categorical, column.other_kind, ""
+        is_number = is_plain and role not in ("group", "split", "meta")
+        if role == "target" and column.numbers is not None:
+            is_number = not _read_target(column, spec, (), MAX_CLASSES)[1]
+        if not kind and name == text:
+            kind, values = "text", f"{len(column.levels)} different"
+        elif not kind and column.is_dates and is_plain:
+            kind, values = "dates", f"{column.levels[0]} to {column.levels[-1]}"
+        elif not kind and column.numbers is not None and is_number:
             known = column.numbers[~np.isnan(column.numbers)]
-            span = f"{known.min():.6g} to {known.max():.6g}" if len(known) else ""
-            yield ColumnReading(name, role, "numbers", span, missing)
-        else:
+            kind, values = "numbers", f"{known.min():.6g} to {known.max():.6g}" if len(known) else ""
+        elif not kind:
             levels = column.as_categories().levels
             kind = "classes" if role == "target" else "categories"
-            yield ColumnReading(name, role, kind, f"{len(levels)}: {format_names(levels)}", missing)
+            values = f"{len(levels)}: {format_names(levels)}"
+        yield ColumnReading(name, role, kind, values, 0 if column.other_kind else int(column.is_missing.sum()))
 
 
 def _has_one_text_feature(frame: LoadedTable, features: Sequence[str]) -> bool:

@@ -130,8 +130,7 @@ def check_readable(paths: Iterable[str]) -> None:
     """Check the folders that sandboxed code will read. Raises `IsolationError`."""
     home = Path.home()
     for name in paths:
-        path = Path(name)
-        why = ""
+        path, why = Path(name), ""
         if not path.is_absolute():
             why = "is not an absolute path"
         elif home.is_relative_to(path.resolve()) or str(path.resolve()) in (*TOO_WIDE_FOLDERS, *SYSTEM_FOLDERS):
@@ -139,7 +138,7 @@ def check_readable(paths: Iterable[str]) -> None:
         elif not path.is_dir() or not os.access(path, os.R_OK | os.X_OK):
             why = "is not a folder that you can read" if path.exists() else "does not exist"
         if why:
-            raise IsolationError(f"sandbox.readable: {name!r} {why}: give folders of your own, such as your packages")
+            raise IsolationError(f"sandbox.readable: {name!r} {why}: give your own folders, such as your packages")
 
 
 def _system_arguments(sandbox: SandboxSpec) -> list[str]:
@@ -384,11 +383,7 @@ _GPU_FILES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "
 
 @dataclass(frozen=True)
 class KernelConfig:
-    """Configuration shared by all kernels of an executor.
-
-    `secret` is never visible to code. `packages` returns the folder of packages installed for the run, once they are
-    planned; the interpreter's own packages take precedence.
-    """
+    """Configuration shared by all kernels of an executor. `secret` is never visible to code."""
 
     settings: SandboxSettings
     isolation: IsolationStatus
@@ -413,13 +408,12 @@ def build_kernel_sandbox(
     """Build the sandbox of one kernel, whose code sees its folder as `folder_inside`. Raises `ExecutorError`."""
     packages = () if start.packages is None else (start.packages,)
     trees = (*inspect_interpreter(config.settings.python).trees, *map(Path, config.settings.readable), *packages)
-    copies = [path for folder in packages for path in find_dataset_copies(folder)]
     return build_code_sandbox(
         config,
         trees,
         start.gpus,
         scratch,
-        (*list_label_paths(trees, os.environ), *copies),
+        (*list_label_paths(trees, os.environ), *(path for one in packages for path in find_dataset_copies(one))),
         folder=folder,
         folder_inside=folder_inside,
         writable=(config.cache, scratch.sockets),

@@ -85,7 +85,7 @@ def inspect_interpreter(python: str) -> InterpreterInfo:
 
 @functools.cache
 def list_distributions(python: str, *added: str) -> dict[str, list[str]]:
-    """Map the top-level modules of an interpreter, and of packages installed beside it, to the distributions that have
+    """Map the top-level modules of an interpreter, and of packages added to it, to the distributions that have
     them; empty before Python 3.10."""
     code = "import json, sys; from importlib.metadata import packages_distributions as get; sys.path += sys.argv[1:]"
     return json.loads(_query(python, f"{code}; print(json.dumps(get()))", *added) or "{}")
@@ -107,8 +107,8 @@ def _query(python: str, code: str, *arguments: str) -> str:
 
 
 def format_environment(python: str, added: Mapping[str, str] | None = None, lock_sha256: str = "") -> str:
-    """Format the Python version, platform and all packages of an interpreter, one per line, and the packages installed
-    beside it, from the lock of the run if its hash is given."""
+    """Format the Python version, platform and all packages of an interpreter, one per line, and the packages
+    added to it, from the lock of the run if its hash is given."""
     found = inspect_interpreter(python)
     lines = sorted((f"{name}=={version}" for name, version in found.packages.items()), key=str.lower)
     if added:
@@ -152,66 +152,42 @@ TIMING_TIMEOUT_SECONDS = 60.0
 _TIMING_CODE = """
 import json, sys, time
 
+if sys.argv[1] == "torch":
+    import torch as xp
+    device = sys.argv[2]
+    draw, wait = lambda *shape: xp.randn(*shape, device=device), getattr(xp, device).synchronize
+    y = xp.randint(10, (4096,), device=device)
+else:
+    import numpy as xp
+    rng = xp.random.default_rng(0)
+    draw, wait = lambda *shape: rng.standard_normal(shape, dtype=xp.float32), lambda: None
+    y = rng.integers(10, size=4096)
+a, x, first, second = draw(1024, 1024), draw(4096, 784), draw(784, 256) * 0.05, draw(256, 10) * 0.05
+
 def timed(work, times):
     work()
+    wait()
     began = time.perf_counter()
     for _ in range(times):
         work()
+    wait()
     return (time.perf_counter() - began) / times
-"""
-
-_NUMPY_TIMING_CODE = (
-    _TIMING_CODE
-    + """
-import numpy as np
-
-rng = np.random.default_rng(0)
-draw = lambda *shape: rng.standard_normal(shape, dtype=np.float32)
-a, x, y = draw(1024, 1024), draw(4096, 784), rng.integers(10, size=4096)
-first, second = draw(784, 256) * 0.05, draw(256, 10) * 0.05
 
 def epoch():
     for at in range(0, 4096, 128):
         rows, labels = x[at:at + 128], y[at:at + 128]
-        hidden = np.maximum(rows @ first, 0)
+        hidden = (rows @ first).clip(0)
         logits = hidden @ second
-        p = np.exp(logits - logits.max(1, keepdims=True))
+        p = xp.exp(logits - xp.amax(logits, 1, keepdims=True))
         p /= p.sum(1, keepdims=True)
-        p[np.arange(128), labels] -= 1
+        p[xp.arange(128), labels] -= 1
         back = (p @ second.T) * (hidden > 0)
         second[...] -= 1e-4 * (hidden.T @ p)
         first[...] -= 1e-4 * (rows.T @ back)
 
 print(json.dumps([timed(lambda: a @ a, 3), timed(epoch, 1)]))
 """
-)
-
-_TORCH_TIMING_CODE = (
-    _TIMING_CODE
-    + """
-import torch
-
-device = sys.argv[1]
-a = torch.randn(1024, 1024, device=device)
-x, y = torch.randn(4096, 784, device=device), torch.randint(10, (4096,), device=device)
-net = torch.nn.Sequential(torch.nn.Linear(784, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10)).to(device)
-steps = torch.optim.SGD(net.parameters(), lr=1e-4)
-wait = torch.cuda.synchronize if device == "cuda" else lambda: None
-
-def product():
-    a @ a
-    wait()
-
-def epoch():
-    for at in range(0, 4096, 128):
-        steps.zero_grad()
-        torch.nn.functional.cross_entropy(net(x[at:at + 128]), y[at:at + 128]).backward()
-        steps.step()
-    wait()
-
-print(json.dumps([timed(product, 3), timed(epoch, 1)]))
-"""
-)
+"""The same operations with numpy, or with torch on a GPU."""
 
 
 def build_thread_variables(settings: SandboxSettings) -> dict[str, str]:
@@ -223,23 +199,22 @@ def build_thread_variables(settings: SandboxSettings) -> dict[str, str]:
 def measure_rate(terms: ComputeRate, settings: SandboxSettings, gpus: Sequence[GpuDevice] = ()) -> ComputeRate:
     """Return the rate with the measured times, or without times if the measurement fails. Takes some seconds."""
     environment = build_thread_variables(settings) | {"CUDA_VISIBLE_DEVICES": gpus[0].uuid if gpus else ""}
-    code = (_TORCH_TIMING_CODE, "cuda") if gpus else (_NUMPY_TIMING_CODE, "cpu")
-    times = _run_timings(settings.python, code, 1 if gpus else terms.at_once, tuple(sorted(environment.items())))
+    library, at_once = ("torch", 1) if gpus else ("numpy", terms.at_once)
+    times = _run_timings(settings.python, library, at_once, tuple(sorted(environment.items())))
     product, epoch = times if times is not None else (None, None)
-    library = "torch" if gpus else "numpy"
     return terms.model_copy(update={"library": library, "product_seconds": product, "epoch_seconds": epoch})
 
 
 @functools.cache
 def _run_timings(
-    python: str, code: tuple[str, str], at_once: int, variables: tuple[tuple[str, str], ...]
+    python: str, library: str, at_once: int, variables: tuple[tuple[str, str], ...]
 ) -> tuple[float, float] | None:
     """Return the seconds of a matrix product and of an epoch, averaged over parallel processes; None if one of them
     fails."""
     environment = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
     running = [
         subprocess.Popen(
-            [python, "-c", *code],
+            [python, "-c", _TIMING_CODE, library, "cuda"],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,

@@ -111,28 +111,14 @@ def measure_unique_use(processes: Iterable[int]) -> ResourceUse:
     """
     private = shared = largest = 0
     for process in processes:
-        parts = _read_pss(process)
-        if parts:
-            private += parts.get("Pss_Anon", 0)
-            shared += parts.get("Pss_Shmem", 0)
-        else:
-            whole = measure_use((process,))
-            private += whole.private
-            largest = max(largest, whole.shared)
+        parts = dict[str, str]()
+        with contextlib.suppress(OSError):
+            parts = dict(_PSS_PATTERN.findall(Path(f"/proc/{process}/smaps_rollup").read_text()))
+        whole = measure_use(() if parts else (process,))
+        private += int(parts.get("Pss_Anon", 0)) * 1024 + whole.private
+        shared += int(parts.get("Pss_Shmem", 0)) * 1024
+        largest = max(largest, whole.shared)
     return ResourceUse(0, private, shared + largest)
-
-
-def read_proportional_bytes(process: int) -> int | None:
-    """Return the proportional memory of a process in bytes, without files; None if not available."""
-    parts = _read_pss(process)
-    return parts["Pss_Anon"] + parts["Pss_Shmem"] if parts.keys() >= {"Pss_Anon", "Pss_Shmem"} else None
-
-
-def _read_pss(process: int) -> dict[str, int]:
-    with contextlib.suppress(OSError):
-        text = Path(f"/proc/{process}/smaps_rollup").read_text()
-        return {name: int(size) * 1024 for name, size in _PSS_PATTERN.findall(text)}
-    return {}
 
 
 def count_shm_bytes(processes: Iterable[int]) -> int:
@@ -238,10 +224,9 @@ class SandboxedProcess:
 
     def get_exit_code(self) -> int | None:
         """Return the exit code (negative: the signal), or None while the process lives. Does not reap it."""
-        process = self.process
-        if process.returncode is not None:
+        if self.process.returncode is not None:
             return -signal.SIGKILL
-        status = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        status = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if status is None:
             return None
         code = status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
@@ -378,10 +363,9 @@ def create_task_group(name: str, tasks: int) -> Path | None:
     return None
 
 
-def enter_task_group(group: Path | None) -> list[str]:
+def enter_task_group(group: Path) -> list[str]:
     """Return a command prefix that joins a control group before the command does any work."""
-    join = ["/bin/sh", "-c", 'echo $$ >"$1" && shift && exec "$@"', "sh"]
-    return [] if group is None else [*join, str(group / "cgroup.procs")]
+    return ["/bin/sh", "-c", 'echo $$ >"$1" && shift && exec "$@"', "sh", str(group / "cgroup.procs")]
 
 
 def _find_own_cgroup_paths(controller: str, name: str) -> list[Path]:
@@ -473,9 +457,8 @@ class Watchdog:
             peak = min(peak, reading.private + max(reading.shared, files))
         if peak <= self.limits.memory_bytes:
             return None
-        sizes = f"{_format_gb(peak)} of memory, more than its limit of {_format_gb(self.limits.memory_bytes)}"
-        message = f"the experiment used {sizes} (sandbox.memory_gb), and was killed: use smaller batches or models"
-        return Failure(kind="memory", message=message)
+        what = f"used {_format_excess(peak, self.limits.memory_bytes, 'memory')} (sandbox.memory_gb)"
+        return Failure(kind="memory", message=f"the experiment {what}, and was killed: use smaller batches or models")
 
     def check_disk(self) -> Failure | None:
         """Return a failure if the limit of files is currently exceeded; does nothing if the last check was recent, and
@@ -493,9 +476,8 @@ class Watchdog:
         self._next_disk_check = time.monotonic() + max(_DISK_INTERVAL_SECONDS, 10 * (time.monotonic() - began))
         if written <= self.limits.disk_bytes:
             return None
-        sizes = f"{_format_gb(written)} of files, more than its limit of {_format_gb(self.limits.disk_bytes)}"
-        message = f"the experiment wrote {sizes} (sandbox.disk_gb), and was killed: keep less on disk"
-        return Failure(kind="other", message=message)
+        what = f"wrote {_format_excess(written, self.limits.disk_bytes, 'files')} (sandbox.disk_gb)"
+        return Failure(kind="other", message=f"the experiment {what}, and was killed: keep less on disk")
 
 
 def _read_free_bytes(folder: Path) -> int:
@@ -505,8 +487,8 @@ def _read_free_bytes(folder: Path) -> int:
     return 0
 
 
-def _format_gb(size: int) -> str:
-    return f"{size / 1e9:.2f} GB"
+def _format_excess(size: int, limit: int, what: str) -> str:
+    return f"{size / 1e9:.2f} GB of {what}, more than its limit of {limit / 1e9:.2f} GB"
 
 
 # --- folders ----------------------------------------------------------------------------------------------------------

@@ -16,20 +16,14 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
-_KERNEL_FOLDER = os.path.dirname(os.path.realpath(__file__))
-_BOOTSTRAP_PATH = os.path.join(_KERNEL_FOLDER, "bootstrap.py")
-
 
 class HarnessHider:
-    """Blocks imports of the harness package, and of its bootstrap unless the experiment has a module of that name."""
+    """Blocks imports of the harness package."""
 
-    def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
-        if path is not None or name not in ("labwright", "bootstrap"):
-            return None
-        spec = PathFinder.find_spec(name, sys.path[:1]) if name == "bootstrap" else None
-        if spec is not None and os.path.realpath(spec.origin or "") != _BOOTSTRAP_PATH:
-            return spec
-        raise ModuleNotFoundError(f"No module named {name!r} (of the harness, only `lab` can be imported)", name=name)
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> None:
+        if name == "labwright":
+            message = f"No module named {name!r} (of the harness, only `lab` can be imported)"
+            raise ModuleNotFoundError(message, name=name)
 
 
 def _configure_module(module: ModuleType) -> None:

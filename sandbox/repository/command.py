@@ -53,6 +53,7 @@ from labwright.sandbox.output import (
     strip_colours,
 )
 from labwright.sandbox.repository.metric import PRINTED_KINDS, parse_metric
+from labwright.sandbox.repository.trace import HOOK_FOLDER
 
 CHECKOUT_INSIDE = Path("/experiment")
 """Path of the checkout inside the sandbox; a mount named data is next to it, at `../data`."""
@@ -96,8 +97,6 @@ class CommandJob:
     timeout: float
     """Wall-clock limit in seconds; then SIGINT, and after `sandbox.grace` seconds SIGKILL to all its processes."""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
-    readable: tuple[Path, ...] = ()
-    """Read-only folders that large files of the checkout link to, at the same path inside the sandbox."""
     needs: ResourceNeeds = field(default_factory=ResourceNeeds)
     alone: bool = False
     """Whether it may use the whole machine."""
@@ -201,10 +200,8 @@ class CommandProcess(CodeProcess):
             watchdog.stop()
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
-        if watchdog.failure is not None:
-            return watchdog.failure
-        if self.transcript.char_count > MAX_PRINTED_CHARS:
-            return failure_from_flood(MAX_PRINTED_CHARS)
+        if watchdog.failure is not None or self.transcript.char_count > MAX_PRINTED_CHARS:
+            return watchdog.failure or failure_from_flood(MAX_PRINTED_CHARS)
         if late:
             message, tail = f"the wall-clock limit of {timeout:g} s was reached", self.transcript.read_tail(2000)
             return Failure(kind="timeout", message=message, traceback=tail)
@@ -239,7 +236,7 @@ class CommandProcess(CodeProcess):
         job, config = self._job, self.config
         environment = job.environment
         trees = [*inspect_interpreter(environment.python).trees, *map(Path, config.settings.readable)]
-        trees += [environment.packages] if environment.packages is not None else []
+        trees += filter(None, [environment.packages])
         return build_code_sandbox(
             config,
             trees,
@@ -247,7 +244,7 @@ class CommandProcess(CodeProcess):
             self._scratch,
             folder=job.folder.absolute(),
             folder_inside=CHECKOUT_INSIDE,
-            readable=job.readable,
+            readable=(HOOK_FOLDER,),
             mounts=tuple((path.absolute(), _resolve_mount_target(name)) for name, path in environment.mounts.items()),
             guard=environment.python if config.isolation.between_cells else "",
             with_host=True,
@@ -261,7 +258,7 @@ class CommandProcess(CodeProcess):
         common = build_base_environment(self.config.settings, self._lease.devices)
         path = common.get("PATH", "/usr/bin:/bin")
         imports = [str(base / folder) for folder in job.env.get("PYTHONPATH", "").split(":") if folder]
-        imports += [str(job.environment.packages)] if job.environment.packages is not None else []
+        imports += map(str, filter(None, [job.environment.packages]))
         return {
             **common,
             **_OFFLINE_VARIABLES,
@@ -385,10 +382,9 @@ class OutputRedactor:
         return any(self._is_withheld_value(number) for form in forms for number in _NUMBER_PATTERN.findall(form))
 
     def _is_withheld_value(self, printed: str) -> bool:
-        digits = re.sub(r"[eE].*|\D", "", printed).lstrip("0")
-        if len(digits) < 3:
-            return False
         number, _, exponent = printed.lower().partition("e")
+        if len(re.sub(r"\D", "", number).lstrip("0")) < 3:
+            return False
         rounding = 0.51 * 10.0 ** (int(exponent or 0) - len(number.partition(".")[2]))
         scales = [scale * abs(value) for value in self.values for scale in (1, 100)]
         return any(abs(abs(float(printed)) - value) <= rounding for value in scales)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
@@ -49,13 +49,14 @@ from labwright.sandbox.repository.git_mirror import GitMirror
 from labwright.sandbox.repository.metric import (
     PREDICTIONS_KIND,
     MetricReading,
+    ResultMetric,
     parse_metric,
     prepare_checkout,
     read_metric,
 )
 from labwright.sandbox.repository.predictions import submit_predictions
-from labwright.sandbox.repository.trace import HOOK_FOLDER, TRACE_FOLDER, add_hook, build_trace_variables, copy_trace
-from labwright.sandbox.results import AttemptMeasurements, measure_attempt
+from labwright.sandbox.repository.trace import TRACE_FOLDER, TRACE_VARIABLES, add_hook, copy_trace
+from labwright.sandbox.results import measure_attempt
 from labwright.sandbox.scoring import score_submissions
 from labwright.sandbox.workspace import CELLS_FOLDER, KERNELS_FOLDER
 
@@ -125,7 +126,7 @@ class CommandWorker:
         mirror = self.repository.mirror
         tree = await asyncio.to_thread(mirror.apply_patch, code.tree, arm.patch)
         checkout.parent.mkdir(parents=True, exist_ok=True)
-        large_files = await asyncio.to_thread(mirror.checkout, tree, checkout)
+        await asyncio.to_thread(mirror.checkout, tree, checkout)
         predictions = f"{PREDICTIONS_KIND}:{code.predictions}@" if code.predictions else ""
         places = predictions or code.command.metric, code.test_metric
         metrics = [parse_metric(text, OUTPUT_FOLDER) for text in places if text]
@@ -136,7 +137,7 @@ class CommandWorker:
         if code.traced:
             remove_path(checkout, TRACE_FOLDER)
             make_folder(checkout, TRACE_FOLDER)
-            env |= build_trace_variables()
+            env |= TRACE_VARIABLES
         began = await asyncio.to_thread(wait_for_next_time, checkout)
         job = CommandJob(
             name=f"{self.job.name} {cell.name}",
@@ -145,7 +146,6 @@ class CommandWorker:
             env=add_hook(env),
             timeout=order.limit,
             environment=self.repository.environment.command_environment,
-            readable=(large_files, HOOK_FOLDER),
             needs=order.task.needs,
             alone=order.alone,
         )
@@ -157,77 +157,72 @@ class CommandWorker:
             return await asyncio.to_thread(self._record_script_results, cell, code.results, finished)
         if predictions:
             return await asyncio.to_thread(self._score_predictions, cell, metrics[0].place, finished)
-        readings: list[MetricReading] = []
-        for metric in metrics:
-            printed = ran.output if metric.kind == "output" else ran.stdout
-            readings.append(await asyncio.to_thread(read_metric, metric, checkout, printed, since=began))
-        return await asyncio.to_thread(self._record_readings, cell, code.name, finished, readings)
+        return await asyncio.to_thread(self._record_readings, cell, code.name, finished, metrics)
 
     def _score_predictions(self, cell: Cell, predictions: str, finished: FinishedCommand) -> CellResult:
         """Score the predictions and seal those on test. Output that reveals test scores is redacted."""
-        ran, folder = finished.outcome, finished.folder
-        if ran.failure is not None:
-            return self._build_outcome(cell, ran, ran.failure, self.repository.redactor, folder)
-        collector, failure, hidden = self.runner.collector, None, self.repository.redactor
-        measured = AttemptMeasurements((), {}, None)
+        collector, failure, hidden = self.runner.collector, finished.outcome.failure, self.repository.redactor
+        folder, found = finished.folder, dict[str, Any]()
         try:
-            place: dict[str, Any] = {"labels": collector.labels, "dataset": cell.dataset, "condition": cell.condition}
-            submit_predictions(folder, predictions, finished.checkout, since=finished.start_time, **place)
-            tests = score_submissions(folder, collector.labels, split="test", seed=cell.seed)
-            hidden = hidden.with_values(*(test.value for test in tests))
-            measured = measure_attempt(folder, collector.labels, seed=cell.seed, grade=collector.grade)
+            if failure is None:
+                place: dict[str, Any] = {"labels": collector.labels, "dataset": cell.dataset}
+                place |= {"condition": cell.condition, "since": finished.start_time}
+                submit_predictions(folder, predictions, finished.checkout, **place)
+                tests = score_submissions(folder, collector.labels, split="test", seed=cell.seed)
+                hidden = hidden.with_values(*(test.value for test in tests))
+                measured = measure_attempt(folder, collector.labels, seed=cell.seed, grade=collector.grade)
+                found = measured._asdict()
         except SubmissionRefused as error:
             failure = Failure(kind="diverged" if "not finite" in str(error) else "other", message=str(error))
-        found = {"measurements": measured.final, "sealed": measured.sealed, "curves_sha256": measured.curves_sha256}
-        return self._build_outcome(cell, ran, failure, hidden, folder).model_copy(update=found)
+        return self._build_outcome(cell, finished, failure, hidden, found)
 
     def _record_script_results(self, cell: Cell, wanted: ScriptResults, finished: FinishedCommand) -> CellResult:
         """Return the outcome of a script that measures several arms, and keep its file of results as an artifact."""
-        ran, folder, found, failure = finished.outcome, finished.folder, list[Measurement](), finished.outcome.failure
-        artifacts = dict[str, str]()
-        if failure is None:
-            try:
-                found, content = read_script_results(finished.checkout, wanted, cell.dataset)
+        failure, found = finished.outcome.failure, dict[str, Any]()
+        try:
+            if failure is None:
+                values, content = read_script_results(finished.checkout, wanted, cell.dataset)
                 name = PurePosixPath(wanted.file).name
-                write_file(folder, f"{ARTIFACTS}/{name}", content)
-                artifacts[name] = hashlib.sha256(content).hexdigest()
-            except RepositoryError as error:
-                failure = Failure(kind="no measurement", message=str(error))
-        lines = "".join(f"{one.model_dump_json()}\n" for one in found).encode()
-        write_file(folder, MEASUREMENTS, lines)
-        outcome = self._build_outcome(cell, ran, failure, self.repository.redactor, folder)
-        digest = hashlib.sha256(lines).hexdigest() if found else None
-        values = {"measurements": tuple(found), "artifacts": artifacts, "curves_sha256": digest}
-        return outcome.model_copy(update=values)
+                write_file(finished.folder, f"{ARTIFACTS}/{name}", content)
+                digest = hashlib.sha256(content).hexdigest()
+                found = _write_measurements(finished.folder, values) | {"artifacts": {name: digest}}
+        except RepositoryError as error:
+            failure = Failure(kind="no measurement", message=str(error))
+        return self._build_outcome(cell, finished, failure, self.repository.redactor, found)
 
     def _record_readings(
-        self, cell: Cell, name: str, finished: FinishedCommand, readings: list[MetricReading]
+        self, cell: Cell, name: str, finished: FinishedCommand, metrics: Sequence[ResultMetric]
     ) -> CellResult:
-        """Return the outcome of a cell and write its files."""
-        ran, folder, value = finished.outcome, finished.folder, readings[0]
-        test = readings[1] if len(readings) > 1 else MetricReading()
-        hidden = self.repository.redactor.with_values(test.value)
+        """Return the outcome of a cell whose metric, and perhaps whose test metric, is read from files or output."""
+        ran, folder, found = finished.outcome, finished.folder, dict[str, Any]()
+        readings = list[MetricReading]()
+        for metric in metrics:
+            printed = ran.output if metric.kind == "output" else ran.stdout
+            readings.append(read_metric(metric, finished.checkout, printed, since=finished.start_time))
+        value, test = (*readings, MetricReading())[:2]
         failure = ran.failure or _find_failure(value) or _find_failure(test)
-        outcome = self._build_outcome(cell, ran, failure, hidden, folder)
-        if failure is not None or value.value is None:
-            return outcome
-        about: dict[str, Any] = {"condition": cell.condition, "dataset": cell.dataset, "seed": cell.seed}
-        found = Measurement(name=name, value=value.value, split="validation", grade="logged", **about)
-        lines = (found.model_dump_json() + "\n").encode()
-        write_file(folder, MEASUREMENTS, lines)
-        sealed = {} if test.value is None else _seal_test_value(folder, found, test.value)
-        values = {"measurements": (found,), "curves_sha256": hashlib.sha256(lines).hexdigest(), "sealed": sealed}
-        return outcome.model_copy(update=values)
+        if failure is None and value.value is not None:
+            about: dict[str, Any] = {"condition": cell.condition, "dataset": cell.dataset, "seed": cell.seed}
+            one = Measurement(name=name, value=value.value, split="validation", grade="logged", **about)
+            sealed = {} if test.value is None else _seal_test_value(folder, one, test.value)
+            found = _write_measurements(folder, [one]) | {"sealed": sealed}
+        return self._build_outcome(cell, finished, failure, self.repository.redactor.with_values(test.value), found)
 
     def _build_outcome(
-        self, cell: Cell, ran: CommandOutcome, failure: Failure | None, hidden: OutputRedactor, folder: Path
+        self,
+        cell: Cell,
+        finished: FinishedCommand,
+        failure: Failure | None,
+        hidden: OutputRedactor,
+        found: Mapping[str, Any],
     ) -> CellResult:
-        """Return the outcome without values and write the redacted output."""
+        """Return the outcome with the fields that were found, and write the redacted output."""
+        ran = finished.outcome
         output = hidden.redact(ran.output)
         if failure is not None:
             message, traceback = hidden.redact(failure.message), hidden.redact(failure.traceback)
             failure = failure.model_copy(update={"message": message, "traceback": traceback})
-        write_file(folder, "stdout.txt", output)
+        write_file(finished.folder, "stdout.txt", output)
         self.live.add(f"\n--- {cell} ---\n{output}")
         return CellResult(
             cell=cell,
@@ -235,6 +230,7 @@ class CommandWorker:
             failure=failure,
             stdout_tail=output[-MAX_TAIL_CHARS:],
             peak_host_bytes=ran.peak_host_bytes,
+            **found,
         )
 
 
@@ -259,6 +255,13 @@ def read_script_results(checkout: Path, wanted: ScriptResults, dataset: str) -> 
             f"{wanted.file} lacks values for {', '.join(lacking[:6])}: {wanted.seeds} finite numbers are needed of each"
         )
     return found, content
+
+
+def _write_measurements(folder: Path, found: Sequence[Measurement]) -> dict[str, Any]:
+    """Write the values, and return the fields of a result that have them and the hash of their file."""
+    lines = "".join(f"{one.model_dump_json()}\n" for one in found).encode()
+    write_file(folder, MEASUREMENTS, lines)
+    return {"measurements": tuple(found), "curves_sha256": hashlib.sha256(lines).hexdigest()}
 
 
 def _find_failure(reading: MetricReading) -> Failure | None:

@@ -26,20 +26,11 @@ from labwright.record.schema import FrozenModel
 from labwright.record.schema.repository import CommandSpace, EnvironmentDeviation, RepositoryCommand
 from labwright.sandbox.isolation.interpreter import format_environment, inspect_interpreter
 from labwright.sandbox.job import PackageError, RepositoryError
-from labwright.sandbox.packages import (
-    TORCH_INDEX,
-    IndexUnavailable,
-    PackageOverlay,
-    hash_path,
-    provide_packages,
-    resolve_packages,
-)
+from labwright.sandbox.packages import TORCH_INDEX, IndexUnavailable, hash_path, provide_packages, resolve_packages
 from labwright.sandbox.repository.command import CommandEnvironment
 from labwright.sandbox.settings import SandboxSettings
 
-_REQUIREMENT_FILES = (
-    "requirements.txt requirements/base.txt requirements/requirements.txt pyproject.toml setup.cfg".split()
-)
+_REQUIREMENT_FILES = "requirements.txt requirements/base.txt requirements/requirements.txt pyproject.toml".split()
 _NOT_FROM_INDEX = "not installed: it comes from an address, not from an index (use --python)"
 _PIN_PATTERN = re.compile(r"(?<![<>~!=])={2,3}\s*([^\s,;+*]+?)(?:\.\*)?(?:\+[\w.]+)?(?=[,;\s]|$)")
 """A pin with its version, without the build label."""
@@ -132,25 +123,17 @@ def add_packages(
 ) -> RepositoryEnvironment:
     """Add packages to the environment; each one that cannot be installed becomes a deviation.
 
-    A pin that cannot be met is relaxed to newer versions.
+    A pin that cannot be met is relaxed to newer versions. Raises `PackageError` if what was found cannot be downloaded.
     """
     requirements = list(requirements)
     known = [f"{name}=={version}" for name, version in environment.packages.items()]
     accepted, why = {word: word for word in requirements}, dict[str, str]()
-
-    def install() -> PackageOverlay | None:
-        words = [*known, *accepted.values()]
-        return provide_packages(resolve_packages(words, settings), settings) if accepted else None
-
-    overlay = None
     try:
-        overlay = install()
+        lock = resolve_packages([*known, *requirements], settings)
     except PackageError as error:
         accepted, why = _resolve_one_by_one(known, requirements, settings, error)
-        try:
-            overlay = install()
-        except PackageError as second_error:
-            why |= dict.fromkeys(accepted, _format_cause(second_error))
+        lock = resolve_packages([*known, *accepted.values()], settings) if accepted else None
+    overlay = provide_packages(lock, settings) if lock is not None else None
     deviations = [EnvironmentDeviation(wanted=word, found=f"not installed: {line}") for word, line in why.items()]
     if overlay is None:
         return replace(environment, deviations=(*environment.deviations, *deviations))
@@ -214,9 +197,6 @@ def _parse_requirements(name: str, text: str) -> list[Requirement]:
             lines = list(map(str, tomllib.loads(text)["project"]["dependencies"]))
         except (ValueError, LookupError, TypeError, RecursionError):
             return []
-    elif name.endswith(".cfg"):
-        block = re.search(r"^install_requires\s*=\s*((?:\n[ \t]+.+)+|.*)", text, re.MULTILINE)
-        lines = block[1].splitlines() if block else []
     else:
         lines = [line for line in text.splitlines() if not line.strip().startswith(("-", "git+", "http"))]
     found: list[Requirement] = []

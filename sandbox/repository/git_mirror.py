@@ -18,6 +18,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Timer
@@ -342,8 +343,6 @@ _GIT_CONFIG_KEYS = (
 """Settings that git itself writes into the configuration of a new repository."""
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """The tree without files, which every repository has."""
-LINKED_FILE_BYTES = 2**20
-"""Size in bytes; larger files are linked read-only into each checkout instead of being copied."""
 MAX_HISTORY_BYTES = 200 * 10**6
 """Size of the files in bytes up to which a checkout has a `.git`."""
 MAX_TEXT_BYTES = 2**20
@@ -461,13 +460,10 @@ class GitMirror:
         listed = self.list_files(tree).items()
         wanted = {path: one.id for path, one in listed if one.size <= MAX_TEXT_BYTES and one.mode != "120000"}
         answer = self._run(["cat-file", "--batch"], "".join(f"{blob}\n" for blob in wanted.values()).encode())
-        found: dict[str, str] = {}
-        at = 0
+        found, stream = dict[str, str](), BytesIO(answer)
         for path in wanted:
-            head, _, _ = answer[at : at + 200].partition(b"\n")
-            begins = at + len(head) + 1
-            at = begins + int(head.split()[2]) + 1
-            content = answer[begins : at - 1]
+            content = stream.read(int(stream.readline().split()[2]))
+            stream.read(1)  # the end of the line
             if (text := decode_text(content)) is not None:
                 found[path] = text
         self._texts[tree] = found
@@ -505,11 +501,11 @@ class GitMirror:
             self._git("read-tree", tree, **index)
             lines = list[str]()
             for path, text in files.items():
-                entry = f"0 {'0' * 40}"
+                mode, blob = "0", "0" * 40
                 if text is not None:
+                    mode = modes.get(path, "100644")
                     blob = self._run(["hash-object", "-w", "--stdin", "--no-filters"], text.encode()).decode().strip()
-                    entry = f"{modes.get(path, '100644')} {blob}"
-                lines.append(f"{entry}\t{path}\0")
+                lines.append(f"{mode} {blob}\t{path}\0")
             given = "".join(lines).encode(errors="surrogateescape")
             self._run(["update-index", "-z", "--add", "--index-info"], given, index)
             return self._git("write-tree", **index).strip()
@@ -525,19 +521,14 @@ class GitMirror:
         options = "--no-color --no-ext-diff --no-textconv --text --full-index --no-renames"
         return self._git("diff", *options.split(), "--src-prefix=a/", "--dst-prefix=b/", before, after)
 
-    def checkout(self, tree: str, folder: Path) -> Path:
-        """Write the files of a tree to a new folder, with a `.git` of one commit; large files become links.
-
-        Returns the folder to which the links point, which the command must be able to read.
-        """
-        source = self._prepare_source_checkout(tree)
+    def checkout(self, tree: str, folder: Path) -> None:
+        """Write the files of a tree to a new folder, with a `.git` of one commit."""
         try:
-            shutil.copytree(source, folder, symlinks=True, copy_function=_copy_or_link)
+            shutil.copytree(self._prepare_source_checkout(tree), folder, symlinks=True)
         except shutil.Error as error:  # a list of failures, without errno
             if is_disk_full(self.folder):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
             raise
-        return source
 
     def _prepare_source_checkout(self, tree: str) -> Path:
         """Return the folder from which checkouts of a tree are copied, creating it once."""
@@ -609,11 +600,11 @@ class GitMirror:
         return part
 
     def _find_faults(self, tree: str) -> tuple[str, ...]:
-        faults: list[str] = []
         entries = self._git("ls-tree", "-r", tree).splitlines()
-        if modules := [line.partition("\t")[2] for line in entries if line.startswith("160000")]:
-            faults.append(f"submodules are not included: {_format_names(modules)}")
-        if pointers := [path for path, text in self.read_texts(tree).items() if text.startswith(LFS_POINTER_PREFIX)]:
+        modules = [line.partition("\t")[2] for line in entries if line.startswith("160000")]
+        pointers = [path for path, text in self.read_texts(tree).items() if text.startswith(LFS_POINTER_PREFIX)]
+        faults = [f"submodules are not included: {_format_names(modules)}"] if modules else []
+        if pointers:
             faults.append(f"LFS files are not included: {_format_names(pointers)}; provide them with --mount")
         return tuple(faults)
 
@@ -624,14 +615,14 @@ class GitMirror:
         if not self._known:
             self._check_config()
         own = {"GIT_DIR": str(self.folder)}
-        if not os.access(self.folder, os.W_OK):
-            known = str(self.folder / "objects")
-            own |= {"GIT_OBJECT_DIRECTORY": self._new_objects, "GIT_ALTERNATE_OBJECT_DIRECTORIES": known}
+        if not os.access(self.folder, os.W_OK):  # the study is on a read-only disk or another user's
+            own["GIT_OBJECT_DIRECTORY"] = self._new_objects
+            own["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = str(self.folder / "objects")
         return run_git(self.folder, words, given, {**own, **(variables or {})})
 
     @cached_property
     def _new_objects(self) -> str:
-        """A temporary folder for new objects, if the study is on a read-only disk or another user's."""
+        """A temporary folder for new objects."""
         place = tempfile.mkdtemp()
         weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
         return place
@@ -666,14 +657,6 @@ def _has_uncommitted_work(source: UserGitRepository, repository: Path, *, dirty:
             f"{repository} has uncommitted changes ({names}): commit them, or include them with --dirty"
         )
     return bool(found)
-
-
-def _copy_or_link(source: str, target: str) -> None:
-    """Copy a file, or link to it if it is large."""
-    if os.path.islink(source) or os.path.getsize(source) <= LINKED_FILE_BYTES:
-        shutil.copy2(source, target, follow_symlinks=False)
-    else:
-        os.symlink(source, target)
 
 
 def _format_names(names: Sequence[str]) -> str:

@@ -100,8 +100,8 @@ class MetricReading:
 def parse_metric(text: str, out: str = "out") -> ResultMetric:
     """Parse a metric. Raises `MetricError`, whose message explains the format."""
     kind, _, rest = text.partition(":")
-    if kind in PRINTED_KINDS:
-        return _parse_expression(text, "stdout" if kind == "stdout" else "output", "", rest)
+    if kind == "stdout" or kind == "output":
+        return _parse_expression(text, kind, "", rest)
     if kind == PREDICTIONS_KIND:
         place, _, name = rest.rpartition("@")
         return ResultMetric(text, kind, _check_inside(place.replace("{out}", out), text), name)
@@ -237,11 +237,8 @@ def _reduce_matches(metric: ResultMetric, text: str) -> float:
     found = [match[1] for match in re.finditer(metric.name, text, re.MULTILINE)]
     if not found:
         raise MetricNotFound(f"no {'line' if metric.place else 'printed line'} matches {metric.name!r}")
-    if metric.extremum:
-        values = [_parse_number(one, metric) for one in found]
-        reduce = {"mean": fmean, "min": min, "max": max}[metric.extremum]
-        return reduce(values)
-    return _parse_number(found[-1], metric)
+    reduce = {"mean": fmean, "min": min, "max": max, "": max}[metric.extremum]
+    return reduce([_parse_number(one, metric) for one in (found if metric.extremum else found[-1:])])
 
 
 def _descend(value: object, keys: list[str], metric: ResultMetric) -> tuple[object, list[str]]:

@@ -30,8 +30,6 @@ from labwright.sandbox.repository.metric import find_file
 from labwright.sandbox.scoring import SUBMISSION_INDEX
 
 Array = NDArray[Any]
-MAX_LABEL_BYTES = 2**30
-"""Size limit of the labels file."""
 _MAX_VALUE_BYTES = 64
 """Maximum bytes per prediction in a file of predictions only, plus four per letter of the longest class name."""
 SPLITS = ("validation", "test")
@@ -78,8 +76,8 @@ class TruthLabels:
 
 def check_truth(path: Path, repository: Path, mounted: Iterable[str] = ()) -> None:
     """Raise `RepositoryError` if the command could read the labels, or if they are invalid."""
-    places = [find_root(repository).resolve(), *(Path(mount).resolve() for mount in mounted)]
-    if any(path.resolve().is_relative_to(place) for place in places):
+    places = [find_root(repository), *map(Path, mounted)]
+    if any(path.resolve().is_relative_to(place.resolve()) for place in places):
         raise RepositoryError(f"--truth {path} is readable by the command: move it elsewhere")
     read_truth(path)
 
@@ -92,8 +90,6 @@ def read_truth(path: Path) -> TruthLabels:
             raise RepositoryError(f"--truth {path}: {fault}")
 
     try:
-        size = path.stat().st_size
-        check(size <= MAX_LABEL_BYTES, f"{size} bytes exceed the limit of {MAX_LABEL_BYTES}")
         columns = _parse_columns(path.read_text(encoding="utf-8-sig"), path.suffix)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise RepositoryError(f"--truth {path} cannot be read: {error}") from None

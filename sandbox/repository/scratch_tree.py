@@ -40,8 +40,6 @@ from labwright.record.untrusted_files import (
     make_harmless,
     open_parent,
     open_regular,
-    open_subfolder,
-    read_link,
     read_status,
     remove_tree,
 )
@@ -194,7 +192,7 @@ class ScratchTree:
         self.tree = start
         """Git tree id."""
         self._mirror, self._frozen, self._redact = mirror, tuple(frozen), redact
-        self._folder = self._large_files = mirror.folder.parent / "scratch" / name
+        self._folder = mirror.folder.parent / "scratch" / name
         self._files: dict[str, TreeFile] = {}
         self._signatures: dict[str, tuple[int, ...]] = {}
         """Path -> times, size and number of the file, as of the current tree."""
@@ -257,7 +255,7 @@ class ScratchTree:
         """
         remove_tree(self._folder)
         self._folder.parent.mkdir(parents=True, exist_ok=True)
-        self._large_files = self._mirror.checkout(tree, self._folder)
+        self._mirror.checkout(tree, self._folder)
         self.tree, self._files = tree, self._mirror.list_files(tree)
         self._signatures = {path: self._read_signature(path) for path in self._files}
 
@@ -266,18 +264,10 @@ class ScratchTree:
     def _list(self, given: _ListArguments) -> str:
         folder = _check_path(given.path, ".")
         relative = "" if folder == "." else folder
-        if given.recursive:
-            walked = islice(iterate_entries(self._folder, relative), MAX_WALKED)
-            entries = ((name, status) for name, status in walked if not stat.S_ISDIR(status.st_mode))
-        else:
-            with open_subfolder(self._folder, relative) as place:
-                listed = sorted(os.listdir(place))[:MAX_WALKED]
-            looked = ((name, read_status(self._folder, os.path.join(relative, name))) for name in listed)
-            entries = ((name, status) for name, status in looked if status is not None)
         shown = (
-            _format_entry(name, self._resolve_large_file(os.path.join(relative, name), status))
-            for name, status in entries
-            if not _is_in_git_folder(name)
+            _format_entry(name, status)
+            for name, status in islice(iterate_entries(self._folder, relative), MAX_WALKED)
+            if not _is_in_git_folder(name) and not (stat.S_ISDIR(status.st_mode) if given.recursive else "/" in name)
         )
         lines = list(islice(shown, MAX_LISTED + 1))
         more = [f"... more than {MAX_LISTED}: list a subfolder"] if len(lines) > MAX_LISTED else []
@@ -333,7 +323,6 @@ class ScratchTree:
             environment,
             min(given.seconds, max_seconds),
             env=env,
-            readable=(self._large_files,),
         )
         try:
             outcome = await run_command(job)
@@ -357,18 +346,9 @@ class ScratchTree:
     def _find_frozen_pattern(self, path: str) -> str:
         return next((pattern for pattern in self._frozen if fnmatch(path, pattern)), "")
 
-    def _resolve_large_file(self, path: str, status: os.stat_result) -> os.stat_result:
-        """Return the status of a large file if this is our link to it, otherwise the given one."""
-        source = self._large_files / path
-        if stat.S_ISLNK(status.st_mode) and path in self._files and read_link(self._folder, path) == str(source):
-            return source.lstat()
-        return status
-
     def _read_text(self, path: str, limit: int) -> str:
-        """Read a text file of the checkout, or the large file that it links to. Raises `BadFile`, `RefusedCall`."""
-        status = read_status(self._folder, path)
-        is_large = status is not None and self._resolve_large_file(path, status) is not status
-        with open_regular(self._large_files if is_large else self._folder, path, limit) as file:
+        """Read a text file of the checkout. Raises `BadFile`, `RefusedCall`."""
+        with open_regular(self._folder, path, limit) as file:
             text = decode_text(file.read())
         if text is None:
             raise RefusedCall(f"{path} is not a text file")
@@ -416,19 +396,14 @@ class ScratchTree:
             if self._find_frozen_pattern(path):
                 frozen.append(path)
                 continue
-            try:
-                with open_regular(self._folder, path, MAX_TEXT_BYTES) as file:
-                    text = decode_text(file.read())
-            except BadFile:
-                if signature and not stat.S_ISDIR(signature[0]):
-                    others.append(path)
-                else:
-                    changed[path] = None
-                continue
-            if text is None or self._files[path].mode == "120000":
-                others.append(path)
-            else:
+            text = None
+            with suppress(BadFile), open_regular(self._folder, path, MAX_TEXT_BYTES) as file:
+                text = decode_text(file.read())
+            is_gone = not signature or stat.S_ISDIR(signature[0])
+            if is_gone or (text is not None and self._files[path].mode != "120000"):
                 changed[path] = text
+            else:
+                others.append(path)
         before = self._files
         self._set_tree(self._mirror.replace_files(self.tree, changed) if changed else self.tree)
         taken = [path for path in changed if before.get(path) != self._files.get(path)]

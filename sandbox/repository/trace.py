@@ -20,7 +20,10 @@ HOOK_FOLDER = Path(__file__).with_name("tracing")
 """Folder that a traced run imports from first."""
 TRACE_FOLDER = ".scientist-trace"
 """Folder in the checkout for the trace files."""
-NO_TRAINING_VARIABLE = "SCIENTIST_UNTAUGHT"
+TRACE_VARIABLES = {"SCIENTIST_TRACE": TRACE_FOLDER}
+"""Environment variables that enable tracing."""
+NO_TRAINING_VARIABLES = {"SCIENTIST_UNTAUGHT": "1"}
+"""Environment variables that turn the steps of PyTorch optimizers into no-ops."""
 _MAX_TRACE_BYTES, _MAX_TRACE_FILES = 64 * 2**20, 50
 """Maximum size of all trace files of a run together, and number of files."""
 
@@ -105,21 +108,11 @@ class CallTrace:
         return found
 
 
-def build_trace_variables() -> dict[str, str]:
-    """Return the environment variables that enable tracing."""
-    return {"SCIENTIST_TRACE": TRACE_FOLDER}
-
-
 def add_hook(env: Mapping[str, str]) -> dict[str, str]:
     """Put the hook first on PYTHONPATH if the variables require it; `HOOK_FOLDER` must be readable."""
-    if not {NO_TRAINING_VARIABLE, *build_trace_variables()} & env.keys():
+    if not (TRACE_VARIABLES | NO_TRAINING_VARIABLES).keys() & env.keys():
         return dict(env)
     return {**env, "PYTHONPATH": ":".join(filter(None, (str(HOOK_FOLDER), env.get("PYTHONPATH", ""))))}
-
-
-def build_no_training_variables() -> dict[str, str]:
-    """Return the environment variables that turn the steps of PyTorch optimizers into no-ops."""
-    return {NO_TRAINING_VARIABLE: "1"}
 
 
 def copy_trace(checkout: Path, folder: Path) -> None:
@@ -154,8 +147,7 @@ def _parse_files(folder: Path) -> CallTrace:
     for name, content in _iterate_files(folder):
         with suppress(BadFile), raise_read_errors_as(name):
             trace = _TraceFile.model_validate_json(content)
-            for one in trace.functions:
-                functions.setdefault(one.key, one)
+            functions = {one.key: one for one in trace.functions} | functions
             for file_name, numbers in trace.lines.items():
                 lines.setdefault(file_name, set()).update(numbers)
     return CallTrace(functions, {name: frozenset(numbers) for name, numbers in lines.items()})

@@ -29,7 +29,7 @@ from labwright.record.reducers.run_state import AblationState
 from labwright.record.schema.nodes import CellRun
 from labwright.record.schema.repository import MutationOutcome, PartResult, PartWay, RepositoryPart, UnexaminedPart
 from labwright.sandbox.job import RepositoryError
-from labwright.sandbox.repository.trace import CallTrace, build_no_training_variables, read_trace
+from labwright.sandbox.repository.trace import NO_TRAINING_VARIABLES, CallTrace, read_trace
 from labwright.search.ablation_bandit import (
     CONFIRM_SEEDS,
     BanditArm,
@@ -265,7 +265,7 @@ class RepositoryAblation:
                 if is_floor(self.setup.command.direction, self._first_baseline, value):
                     return value
         name, command = WHOLE_TRAINING, self.setup.command
-        command = command.model_copy(update={"env": command.env | build_no_training_variables()})
+        command = command.model_copy(update={"env": command.env | NO_TRAINING_VARIABLES})
         setup = replace(self.setup, command=command)
         arm = self._build_search_arm(name_arm([name]), name, "no optimizer steps", setup=setup)
         value = read_value(await self._run(arm, self.seeds[0]), arm.metric)

@@ -20,7 +20,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     # The only door to the driver, which this machine has not: two GPUs, one of them hidden.
-    monkeypatch.setattr(leases, "DriverNvml", lambda: FakeNvml(make_gpus(2)))
+    monkeypatch.setattr(leases, "Nvml", lambda: FakeNvml(make_gpus(2)))
     Path("idea.json").write_text(json.dumps(IDEA))
 
 

@@ -217,6 +217,9 @@ def test_a_scorer_is_read_and_not_run(tmp_path: Path) -> None:
     assert scorer.sha256 == hashlib.sha256(text.encode()).hexdigest()
     assert "submit an .npy of five chances." in describe_scorer(scorer) and "Not shown" not in describe_scorer(scorer)
     freeze_scorer("grid", f"{path}:walk", tmp_path / "frozen")
+    (tmp_path / "dos.py").write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    freeze_scorer("grid", f"{tmp_path / 'dos.py'}:walk", tmp_path / "dos")
+    assert read_frozen_scorers(tmp_path / "dos") == read_frozen_scorers(tmp_path / "frozen")
     path.write_text("changed")
     assert freeze_scorer("grid", f"{path}:walk", tmp_path / "frozen") == scorer, "frozen scorers stay unchanged"
 

@@ -75,7 +75,7 @@ def test_a_transcript_keeps_head_and_tail_and_counts_the_rest(pieces: list[tuple
 def test_a_notebook_takes_any_text() -> None:
     transcript = Transcript(1000)
     transcript.add("stdout", "bell \x07 and half a pair \ud800\n")
-    assert "bell ? and half a pair ?" in build_notebook("print('\x00')", transcript, None)
+    assert "bell ? and half a pair ?" in build_notebook([("print('\x00')", transcript.to_chunks())])
 
 
 @pytest.mark.parametrize("piece", ["\x1b]", "\x1b[", "\x1b[0;", "\x1b]0;", "\x1b]\x1b\\"])

@@ -81,7 +81,7 @@ def test_what_code_says_last_of_train_and_dev_is_kept_beside_its_results(tmp_pat
     (tmp_path / "measurements.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = measure_attempt(tmp_path, tmp_path / "labels", seed=0)
     assert [(one.split, one.value) for one in found.self_reported] == [("dev", 0.003), ("train", 0.5)]
-    assert [(one.split, one.value) for one in found.final] == [("validation", 0.9)], "dev values are not results"
+    assert [(one.split, one.value) for one in found.measurements] == [("validation", 0.9)], "dev values are not results"
 
 
 def write_logged(folder: Path, count: int, name: str, *, has_step: bool = False) -> None:
@@ -103,7 +103,7 @@ def test_a_long_curve_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
     tracemalloc.stop()
     content = (tmp_path / "measurements.jsonl").read_bytes()
     assert found.curves_sha256 == hashlib.sha256(content).hexdigest() and content.count(b"\n") == 20_000
-    assert peak < len(content) / 2 and not found.final + found.self_reported
+    assert peak < len(content) / 2 and not found.measurements + found.self_reported
 
 
 def _pack(**arrays: Any) -> bytes:

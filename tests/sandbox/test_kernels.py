@@ -59,6 +59,11 @@ async def test_an_error_comes_with_its_traceback(bench: KernelBench) -> None:
     assert book.cells[0].source.startswith("def depth(n):")
 
 
+async def test_an_error_may_contain_half_a_character(bench: KernelBench) -> None:
+    failure = failure_of((await bench.run("raise ValueError('half \\ud83d')")).failure)
+    assert (failure.kind, failure.message) == ("other", "ValueError: half ?")
+
+
 @pytest.mark.parametrize(
     ("code", "kind", "words"),
     [

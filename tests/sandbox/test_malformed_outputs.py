@@ -91,7 +91,7 @@ def test_an_odd_line_is_refused_or_left_out_of_code_that_was_cut(tmp_path: Path,
     (tmp_path / "measurements.jsonl").write_bytes(line)
     with pytest.raises(BadFile, match=r"measurements\.jsonl line 1 was not written by lab"):
         measure_attempt(tmp_path, tmp_path, seed=0)
-    assert measure_attempt(tmp_path, tmp_path, seed=0, was_interrupted=True).final == ()
+    assert measure_attempt(tmp_path, tmp_path, seed=0, was_interrupted=True).measurements == ()
 
 
 @pytest.mark.parametrize(

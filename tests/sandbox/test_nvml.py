@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from labwright.sandbox.gpus import DriverNvml, GpuDevice
+from labwright.sandbox.gpus import GpuDevice, Nvml
 from labwright.sandbox.job import GpuError
 
 TOTAL = 80 * 10**9
@@ -93,7 +93,7 @@ def test_the_names_are_those_of_the_real_library() -> None:
 
 
 def test_gpus_and_slices_are_found(library: Library) -> None:
-    assert DriverNvml().list_devices() == (
+    assert Nvml().list_devices() == (
         GpuDevice("GPU-0", "H200", index=0, minor=3, memory_bytes=TOTAL),
         GpuDevice("MIG-0", "H200", index=1, minor=1, memory_bytes=TOTAL, capability=(9, 0)),
         GpuDevice("MIG-2", "H200", index=1, minor=1, memory_bytes=TOTAL, capability=(9, 0)),
@@ -106,4 +106,4 @@ def test_a_driver_that_fails_is_said(monkeypatch: pytest.MonkeyPatch, library: L
 
     monkeypatch.setattr(library, "nvmlInit", broken)
     with pytest.raises(GpuError, match="does not respond: Driver/library version mismatch"):
-        DriverNvml()
+        Nvml()

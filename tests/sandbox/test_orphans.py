@@ -49,6 +49,6 @@ def test_a_kernel_and_what_it_started_are_ended_and_those_of_another_run_are_not
 
 @pytest.mark.slow
 def test_a_kernel_does_not_start_after_its_host_has_ended() -> None:
-    command = [sys.executable, str(KERNEL_SIDE / "bootstrap.py"), "-f", "connection.json"]
+    command = [sys.executable, str(KERNEL_SIDE / "lab" / "_bootstrap.py"), "-f", "connection.json"]
     ran = subprocess.run(command, input="", capture_output=True, text=True, timeout=600, check=False)
     assert ran.returncode == 1 and ran.stderr == "the host process ended before the kernel started\n"

@@ -106,9 +106,6 @@ def test_pilots_come_first_and_then_the_longest(tmp_path: Path) -> None:
     assert order == ["a__2", "b__2", "c__2", "b__1", "c__1", "a__1"]
     assert outcome.failure is None and [line.cell for line in outcome.cells] == list(job.cells)
     assert [one.condition for one in outcome.measurements] == [one.condition for one in job.cells]
-    expected = {cell("a", "1"): 9.0, cell("b", "1"): 3.0}
-    chosen = replace(job, cells=cell_tasks(job.cells, pilots=(cell("c", "1"),), expected=expected))
-    assert run(executor_of({"a": 1, "b": 4, "c": 2}), chosen)[1][:2] == ["c__1", "a__1"]
 
 
 def test_a_small_study_has_one_worker_and_a_large_one_all_that_pay(tmp_path: Path) -> None:

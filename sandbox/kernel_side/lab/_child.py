@@ -145,8 +145,9 @@ def _exit(end: dict[str, Any]) -> NoReturn:
                 file.flush()
         # not in a child process of the program that reached this point
         if os.getpid() == ProcessState.forked_pid:
-            _send_message(ProcessState.socket, {"end": {**end, "training": _training.read_counters()}})
-            _receive_line(ProcessState.socket)  # the zygote measures this process and kills it
+            message = {"end": {**end, "training": _training.read_counters()}}
+            ProcessState.socket.sendall(json.dumps(message).encode() + b"\n")
+            ProcessState.socket.recv(1)  # the zygote measures this process and kills it
     finally:
         os._exit(0)
 
@@ -166,18 +167,3 @@ def _describe_exception(error: BaseException) -> dict[str, Any]:
         lines = [f"(the traceback cannot be shown: {type(failure).__name__})"]
     end: dict[str, Any] = {"status": "error", "ename": name, "evalue": words[:100_000]}
     return end | {"diverged": is_own and error.diverged, "traceback": [line[:100_000] for line in lines[-200:]]}
-
-
-def _send_message(talk: socket.socket, message: dict[str, Any]) -> None:
-    talk.sendall(json.dumps(message).encode() + b"\n")
-
-
-def _receive_line(talk: socket.socket) -> bytes:
-    """Return the next line. Raises `EOFError` if the connection was closed."""
-    line = b""
-    while not line.endswith(b"\n"):
-        piece = talk.recv(65536)
-        if not piece:
-            raise EOFError("the connection was closed")
-        line += piece
-    return line

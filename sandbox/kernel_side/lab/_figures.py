@@ -112,22 +112,18 @@ def _collect_containers(axes: Any, taken: set[int]) -> Iterable[PlottedSeries]:
         parts = list(_flatten(container))
         taken.update(id(part) for part in parts)
         label, values = get_legend_label(container), getattr(container, "datavalues", None)
+        has_bars = getattr(container, "has_yerr", False) or getattr(container, "has_xerr", False)
+        has_error = bool(has_bars or getattr(container, "errorbar", None) is not None)
         if values is not None:
             kind = "barh" if getattr(container, "orientation", "") == "horizontal" else "bar"
             group = id(container) if len(parts) > 1 else "single bars"
             look = _describe_patch(parts[0]) if parts else {}
-            yield PlottedSeries(label, group, kind, to_numbers(values), look, _has_error(container))
+            yield PlottedSeries(label, group, kind, to_numbers(values), look, has_error)
         elif id(container) not in on_bars:
             line = next((part for part in parts if hasattr(part, "get_xydata")), None)
-            heights, look = np.zeros(1), dict[str, str]()
-            if line is not None:
-                heights, look = _select_finite(line.get_xydata()), _describe_line(line)
-            yield PlottedSeries(label, id(container), "line", heights, look, _has_error(container))
-
-
-def _has_error(container: Any) -> bool:
-    has_bars = getattr(container, "has_yerr", False) or getattr(container, "has_xerr", False)
-    return bool(has_bars or getattr(container, "errorbar", None) is not None)
+            heights = np.zeros(1) if line is None else _select_finite(line.get_xydata())
+            look = {} if line is None else _describe_line(line)
+            yield PlottedSeries(label, id(container), "line", heights, look, has_error)
 
 
 def _flatten(parts: Any) -> Iterable[Any]:
@@ -147,9 +143,9 @@ def _collect_lines(axes: Any, taken: set[int]) -> Iterable[PlottedSeries]:
         # parts of a boxplot, and elements that the author excludes from the legend
         if str(line.get_label()) == "_nolegend_":
             yield PlottedSeries("", PARTS_GROUP, "box", heights, look)
-        else:
-            label, group = get_legend_label(line), tuple(look.values())
-            yield PlottedSeries(label, group, "line", heights, look, look["colour"] in bands)
+            continue
+        label, group = get_legend_label(line), tuple(look.values())
+        yield PlottedSeries(label, group, "line", heights, look, look["colour"] in bands)
 
 
 def _collect_collections(axes: Any, taken: set[int]) -> Iterable[PlottedSeries]:
@@ -300,12 +296,13 @@ def _iterate_legend(legend: Any, axes: Any) -> Iterator[FigureText]:
 
 def find_clipped(texts: list[FigureText], canvas: Any) -> list[str]:
     """Find labels with at least a tenth of their height or width outside the canvas."""
-    beyond: list[str] = []
-    for item in texts:
+
+    def is_clipped(item: FigureText) -> bool:
         room = canvas.padded(4.0 if item.kind == "legend" else 0.1 * min(item.box.size))
-        if room.count_contains(item.box.get_points()) < 2 and (item.kind != "note" or canvas.overlaps(item.box)):
-            beyond.append(item.text)
-    return beyond[:_MAX_FINDINGS]
+        is_inside = room.count_contains(item.box.get_points()) == 2
+        return not is_inside and (item.kind != "note" or canvas.overlaps(item.box))
+
+    return [item.text for item in texts if is_clipped(item)][:_MAX_FINDINGS]
 
 
 def find_overlaps(texts: list[FigureText], panels: list[Any]) -> list[dict[str, Any]]:
@@ -436,12 +433,12 @@ def _build_axes_facts(axes: Any, plots: list[Any]) -> dict[str, Any]:
         "ylabel": _truncate(_find_label(axes, "y")),
         # three-dimensional axes switch `axison` off while drawing, and keep the requested value separately
         "visible": bool(axes.get_visible() and getattr(axes, "_axis3don", axes.axison)),
+        "series": 1,
+        "legend": _has_legend(axes, plots, set()),
     }
-    fields |= {"series": 1, "legend": _has_legend(axes, plots, set())}
     with contextlib.suppress(Exception):  # artists may come from any library, so record as much as possible
         series = collect_series(axes)
-        drawn, labelled = count_series(series)
-        fields |= {"series": drawn, "labelled_series": labelled}
+        fields["series"], fields["labelled_series"] = count_series(series)
         fields["legend"] = _has_legend(axes, plots, {line.label for line in series if line.label})
         fields["empty"] = not any(np.isfinite(line.values).any() for line in series)
         fields |= _build_more_facts(axes) | {"drawn": [build_fields(line) for line in series[:_MAX_SERIES]]}
@@ -449,16 +446,14 @@ def _build_axes_facts(axes: Any, plots: list[Any]) -> dict[str, Any]:
 
 
 def _build_more_facts(axes: Any) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
+    fields: dict[str, Any] = {"zlabel": _truncate(axes.get_zlabel())} if hasattr(axes, "get_zlabel") else {}
     words: list[str] = []
-    if hasattr(axes, "get_zlabel"):
-        fields["zlabel"] = _truncate(axes.get_zlabel())
     for side, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
         texts = [text.get_text() for text in iterate_tick_labels(axis)] if axis.get_visible() else []
         fields |= {
             f"{side}ticks": len(texts),
             f"{side}scale": str(axis.get_scale()),
-            f"{side}limits": [float(end) for end in axis.get_view_interval()],
+            f"{side}limits": list(map(float, ends)) if np.isfinite(ends := axis.get_view_interval()).all() else None,
             f"{side}words": bool(texts) and not any(_is_number(text) for text in texts),
         }
         words += [text for text in texts if not _is_number(text)]

@@ -85,9 +85,8 @@ def llm(name: str) -> LabLlm:
 
 
 def _parse_messages(messages: LlmMessages) -> list[dict[str, str]]:
-    if isinstance(messages, str):
-        return [{"role": "user", "content": str(messages)}]  # also converts a numpy string
-    return [{"role": str(one["role"]), "content": str(one["content"])} for one in messages]
+    several = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
+    return [{name: str(one[name]) for name in ("role", "content")} for one in several]  # also converts numpy strings
 
 
 class LlmConnection:

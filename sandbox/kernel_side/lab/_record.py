@@ -183,11 +183,10 @@ def _append_measurement(function: str, name: str, value: object, *, step: int | 
         given = f"{type(value).__name__} of shape {array.shape} and dtype {array.dtype}"
         raise LabError(f"lab.{function}({name!r}) takes one number, not {given}")
     number = float(array.reshape(()))
-    if not math.isfinite(number):
-        raise not_finite_error(f"lab.{function}: {name!r} is {number}, which is not finite: find the cause")
-    if abs(number) > MAX_ABSOLUTE_VALUE:
-        raise not_finite_error(
-            f"lab.{function}: {name!r} is {number:g}, which exceeds {MAX_ABSOLUTE_VALUE:g}: it diverged"
+    if not abs(number) <= MAX_ABSOLUTE_VALUE:
+        why = (
+            f"exceeds {MAX_ABSOLUTE_VALUE:g}: it diverged" if math.isfinite(number) else "is not finite: find the cause"
         )
+        raise not_finite_error(f"lab.{function}: {name!r} is {number:g}, which {why}")
     line = {"name": name, "value": number, "step": None if step is None else int(step)}
     append_line("measurements.jsonl", line | where)

@@ -144,8 +144,8 @@ def _claim_file(folder: Path, cell: dict[str, Any], ending: str, where: str) -> 
     stem = hashlib.sha256(json.dumps(cell).encode()).hexdigest()[:20]
     file = folder / f"{stem}.{ending}"
     try:
-        for other in folder.glob(f"{stem}.*"):
-            raise FileExistsError(other)
+        if any(folder.glob(f"{stem}.*")):
+            raise FileExistsError
         file.touch(exist_ok=False)
     except FileExistsError:
         again = "" if cell["step"] is None else f" for step {cell['step']}"

@@ -116,7 +116,8 @@ class PrivateRoom:
         walls, scratch = self.walls, self.walls.scratch
         _check_result(LIBC.unshare(_NEWNS | _NEWIPC | (_NEWNET if walls.own_network else 0)), "unshare")
         if walls.own_network:
-            _start_loopback()
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+                fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh14x", b"lo", _INTERFACE_UP))
         _mount(None, "/", _REC | _PRIVATE)
         seen = _list_mounts_below(walls.tmp, without=(scratch, walls.cache))
         private = f"{self.place}/tmp", f"{self.place}/cache", f"{walls.cache}/shared", f"{scratch}/llm"
@@ -193,11 +194,6 @@ def _filter_system_calls() -> None:
     _check_result(LIBC.prctl(_SECCOMP, _FILTER_MODE, program, 0, 0), "filter of system calls")
 
 
-def _start_loopback() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh14x", b"lo", _INTERFACE_UP))
-
-
 def _bind_mount(descriptor: int, target: str, *, read_only: bool = False) -> None:
     """Mount the file or folder behind a descriptor at a path, which is created if missing."""
     source = f"/proc/self/fd/{descriptor}"
@@ -243,9 +239,8 @@ def _list_mounts_below(place: str, *, without: tuple[str, ...]) -> list[str]:
         points = [re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), line.split()[4]) for line in file]
     outermost: list[str] = []
     for path in sorted(points):
-        if path.startswith(f"{place}/") and not any(
-            path == other or path.startswith(f"{other}/") for other in (*without, *outermost)
-        ):
+        covered = any(f"{path}/".startswith(f"{other}/") for other in (*without, *outermost))
+        if path.startswith(f"{place}/") and not covered:
             outermost.append(path)
     return outermost
 

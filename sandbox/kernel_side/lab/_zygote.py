@@ -55,7 +55,8 @@ def serve(number: int) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kernel = socket.socket(fileno=number)
     for module in filter(None, os.environ.pop("LAB_MODULES").split(",")):
-        importlib.import_module(module)  # after an error, the host starts a kernel that preloads nothing
+        with suppress(Exception):  # it fails again in the cell that imports it
+            importlib.import_module(module)
     crash_log = os.dup(2)
     faulthandler.enable(crash_log, all_threads=False)
     _child.prepare_process(crash_log)
@@ -228,19 +229,16 @@ class CellSupervisor:
             process.received += piece
             while b"\n" in process.received:
                 line, _, process.received = process.received.partition(b"\n")
-                self._handle_child_message(process, json.loads(line))
+                self._peak = max(self._peak, _read_peak_bytes(process.pid))
+                process.end = dict(json.loads(line)["end"])
+                # together with its group, since processes that notice its end may still print output
+                self._signal_child(process, signal.SIGKILL)
             if piece and len(process.received) < _MAX_LINE_BYTES:
                 return True
         except (OSError, ValueError, TypeError, ArithmeticError, AttributeError, LookupError, RecursionError):
             pass
         _try_action(lambda: process.channel.shutdown(socket.SHUT_RDWR))  # so that the child does not wait for an answer
         return False
-
-    def _handle_child_message(self, process: ChildProcess, message: dict[str, Any]) -> None:
-        self._peak = max(self._peak, _read_peak_bytes(process.pid))
-        process.end = dict(message["end"])
-        # together with its group, since processes that notice its end may still print output
-        self._signal_child(process, signal.SIGKILL)
 
     # --- ends -------------------------------------------------------------------------------------------------------
 

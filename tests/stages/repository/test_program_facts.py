@@ -108,7 +108,7 @@ def run_traced(folder: Path, files: dict[str, str], command: RepositoryCommand) 
         check=True,
         capture_output=True,
         timeout=600,
-        env=trace.add_hook({**os.environ, **trace.build_trace_variables(), "OMP_NUM_THREADS": "1"}),
+        env=trace.add_hook({**os.environ, **trace.TRACE_VARIABLES, "OMP_NUM_THREADS": "1"}),
     )
     return trace.read_trace(folder)
 

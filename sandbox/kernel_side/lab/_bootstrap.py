@@ -1,4 +1,4 @@
-"""Start the kernel that runs one script, or several cells in sequence: `python bootstrap.py connection.json`.
+"""Start the kernel that runs one script, or several cells in sequence: `python _bootstrap.py connection.json`.
 
 The kernel itself executes no experiment code. Before it reads its connection file, it starts a zygote (`lab._zygote`)
 by `exec`. A process is forked from the zygote for each script or cell, so no such process ever has the kernel's key or
@@ -46,7 +46,7 @@ _OUTPUT_WAIT_SECONDS = 1.0
 
 def main() -> None:
     """Run until killed by the host."""
-    sys.path.pop(0)  # this file's folder, added because it was run by its path; PYTHONPATH contains it again
+    sys.path.pop(0)  # this file's folder, added because it was run by its path
     if sys.argv[1] == ZYGOTE:
         from lab import _zygote
 
