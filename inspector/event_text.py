@@ -121,10 +121,8 @@ def _describe_decision(event: search_events.DecisionMade, _: RunState) -> str | 
             return f"{stage}: asking a model which of {a} and {b} is sounder"
         case ExpandTree() as action:
             origin = f" of {action.parent}" if action.parent else ""
-            repaired = " and ".join(action.repairs_children)
-            repairs = f", where {repaired} failed with the same error" if repaired else ""
             started = f"{format_node_id(event.k)} {KIND_NAMES[action.kind]}{origin}"
-            return f"{started} in {action.stage}{format_arm(action)}{repairs}"
+            return f"{started} in {action.stage}{format_arm(action)}"
         case WidenDimension() as action:
             return format_widening(action)
         case _:

@@ -52,7 +52,6 @@ from labwright.record.tuning_results import (
     widen_space,
 )
 from labwright.search.settings import FAILED_REPAIRS, SearchSettings
-from labwright.search.shared_failures import SharedFailures, has_same_failure
 
 # Rank nodes by the share of their stage's panel that they measured, then by the primary metric of the method. A panel
 # is fixed for a stage. Metrics are only compared within one dataset and condition, as a gain relative to a reference
@@ -384,22 +383,13 @@ class StageSnapshot:
 
     @cached_property
     def open_nodes(self) -> tuple[Node, ...]:
-        """Good nodes on which others may build and that no repair replaces."""
+        """Good nodes on which others may build and that the same program with chosen settings does not replace."""
         return tuple(node for node in self.good_nodes if not node.closed and node.id not in self.superseded_nodes)
 
     @cached_property
-    def shared_failures(self) -> SharedFailures:
-        """Failures shared by several children of one node; none if nothing may replace the selected node."""
-        if self.selects_nothing:
-            return SharedFailures()
-        working = (node for node in self.nodes.values() if node.status == "good" and not (node.suspect or node.closed))
-        return SharedFailures(self.searched_nodes, frozenset(node.id for node in working), self.item_by_node)
-
-    @cached_property
     def superseded_nodes(self) -> frozenset[str]:
-        """Nodes replaced by a working repair, or by the same program with chosen settings."""
-        tuned = (node.parent for node in self.good_nodes if node.kind == "tune" and not node.closed and node.parent)
-        return frozenset((*self.shared_failures.repaired_node_by_repair.values(), *tuned))
+        """Nodes replaced by the same program with chosen settings."""
+        return frozenset(node.parent or "" for node in self.good_nodes if node.kind == "tune" and not node.closed)
 
     @cached_property
     def widest_nodes(self) -> tuple[Node, ...]:
@@ -562,30 +552,22 @@ class StageSnapshot:
     def count_turns(self, kind: NodeKind) -> int:
         """Count the nodes of this kind for an item.
 
-        Excludes nodes that the user wrote, that ablate an earlier root, or whose item another node must
-        retry.
+        Excludes nodes that the user wrote or that ablate an earlier root.
         """
         root = self.root.id if self.root is not None and self.stage == "ablation" else None
-        dropped = {node.id for node in self.shared_failures.superseded_nodes}
         return sum(
-            not node.author
-            and root in (None, node.parent)
-            and node.id not in dropped
-            and node.id not in self.improved_arm_by_node
+            not node.author and root in (None, node.parent) and node.id not in self.improved_arm_by_node
             for node in self.list_nodes_of_kind(kind)
         )
 
     def count_debug_depth(self, node: Node) -> int:
-        """Return the number of consecutive debug attempts ending in this node; a repair of a shared failure is
-        the first."""
+        """Return the number of consecutive debug attempts ending in this node."""
         if node.kind != "debug" or node.parent is None:
             return 0
-        return 1 if node.repairs_children else 1 + self.count_debug_depth(self.nodes[node.parent])
+        return 1 + self.count_debug_depth(self.nodes[node.parent])
 
     def has_repeated_failure(self, node: Node) -> bool:
         """Return whether a debugged program failed again in exactly the same way."""
-        if node.repairs_children:
-            return has_same_failure(node, tuple(self.nodes[name] for name in node.repairs_children))
         before = self.nodes[node.parent].failure if node.kind == "debug" and node.parent is not None else None
         if before is None or node.failure is None:
             return False
@@ -599,17 +581,15 @@ class StageSnapshot:
         )
 
     def list_debuggable(self, settings: SearchSettings) -> tuple[Node, ...]:
-        """Return buggy leaves worth another try: with code to fix, not too deep, without a shared failure, and without
-        a repeated one, unless an author has not yet had its turn."""
+        """Return buggy leaves worth another try: with code to fix, not too deep, and without a repeated failure, unless
+        an author has not yet had its turn."""
 
         def is_debuggable(node: Node) -> bool:
             if node.status != "buggy" or not node.source_sha256 or node.closed or node.marked:
                 return False
-            if node.id in self.parent_ids or node.id in self.shared_failures.group_node_by_node:
-                return False
             if node.failure is not None and node.failure.kind == "no answer":  # a model failed, not the code
                 return False
-            if self.count_debug_depth(node) >= settings.max_debug_depth:
+            if node.id in self.parent_ids or self.count_debug_depth(node) >= settings.max_debug_depth:
                 return False
             if not self.has_repeated_failure(node):
                 return True
@@ -734,7 +714,7 @@ def build_snapshot(
 
 def _hide_results(node: Node) -> Node:
     """Return a node as a running one, with facts from its decision alone."""
-    facts = ("id", "decision", "parent", "stage", "kind", "seed", "author", "repairs_children")
+    facts = ("id", "decision", "parent", "stage", "kind", "seed", "author")
     return Node(**{name: getattr(node, name) for name in facts}, status="running")
 
 

@@ -10,7 +10,6 @@ from statistics import fmean
 from labwright.models.prompt_filters import cut_line
 from labwright.models.roles.experiment_code import (
     CodeInputs,
-    CommonFailure,
     NodeBrief,
     NodeInFlight,
     NodeLine,
@@ -39,7 +38,7 @@ from labwright.record.schema.nodes import (
     format_node_id,
 )
 from labwright.record.schema.paper import FigureReview
-from labwright.record.source_tree import PLOTS_FILE, format_diff, select_code
+from labwright.record.source_tree import PLOTS_FILE, select_code
 from labwright.record.tuning_results import ChosenSetting, collect_trial_results, find_chosen
 from labwright.record.untrusted_files import MAX_FILE_BYTES, read_file
 from labwright.search.stage_snapshot import (
@@ -193,9 +192,7 @@ def describe_failures(nodes: Iterable[Node]) -> tuple[str, ...]:
     """Return one line per failed or pruned node, with its change, its error, and the node that fixed it."""
     nodes, lines = list(nodes), list[str]()
     fixes = [one for one in nodes if one.kind == "debug" and one.status == "good"]
-    fixed = {one.parent: f"; fixed by {one.id}" for one in fixes} | {
-        name: f"; fixed by {one.id}, for all children of {one.parent}" for one in fixes for name in one.repairs_children
-    }
+    fixed = {one.parent: f"; fixed by {one.id}" for one in fixes}
     for node in nodes:
         if node.status in ("buggy", "pruned"):
             failure, varies = node.failure, " ".join(node.varies.split())[:MAX_ERROR_CHARS] or "nothing in particular"
@@ -268,9 +265,6 @@ def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
             context.folder, parent, view.list_replicates(parent.id), list_arm_settings(state, parent, decided)
         ),
         tables=build_tables([parent] if parent else [], context.plan),
-        common=describe_common_failure(
-            context.folder, [view.nodes[name] for name in action.repairs_children], context.plan
-        ),
         siblings=siblings,
         rest=rest,
         spare=spare,
@@ -296,21 +290,6 @@ def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
         lab_reference=context.lab_reference,
         packages=context.importable_packages,
         pretrained=context.pretrained_models,
-    )
-
-
-def describe_common_failure(folder: RunFolder, children: Sequence[Node], plan: DataPlan) -> CommonFailure | None:
-    """Return the failure shared by children of one node, and the change made by the first of them; None without
-    children.
-    """
-    if not children or (failure := children[0].failure) is None:
-        return None
-    names = (children[0].parent or "", children[0].id)
-    parent, child = (select_code(read_source(folder.get_source_path(name))) for name in names)
-    return CommonFailure(
-        children=tuple(build_node_line(one, plan) for one in children),
-        failure=failure,
-        difference=format_diff(parent, child, names),
     )
 
 

@@ -112,10 +112,6 @@ def explain_selection(view: StageSnapshot) -> tuple[str, ...]:
             reasons.append(f"a model was asked which is sounder to build on: {'; '.join(answers)}")
         if best.id not in asked.values():
             reasons.append(f"among them it is the {'cheaper' if view.prefers_cheaper else 'earlier'} one")
-    if best.id in view.shared_failures.repaired_node_by_repair:
-        reasons.append(
-            f"it replaces {view.shared_failures.repaired_node_by_repair[best.id]}, whose children failed identically"
-        )
     if view.root is not None and best.id == view.root.id:
         reasons.append(f"no node of this stage improves on {best.id}" + (" by more than the noise" * bool(view.noise)))
     return tuple(reasons)

@@ -76,10 +76,6 @@ def answer_code(inputs: CodeInputs) -> Program:
         return write_draft(study, inputs)
     if inputs.parent is None:
         raise CatalogueError(f"the offline model cannot {inputs.kind} without a parent; only a draft has none")
-    if inputs.kind == "debug" and inputs.common is not None:
-        plan = "Its children failed because of their own mistakes; nothing is changed."
-        scripts = Scripts(inputs.parent.experiment, inputs.parent.plots)
-        return make_program(scripts, title="Kept", plan=plan, varies="kept")
     if inputs.kind == "debug":
         return repair_parent(study, inputs.parent, write_sound_draft(study, inputs))
     if inputs.kind == "ablate" or inputs.stage == "ablation":

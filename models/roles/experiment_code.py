@@ -167,14 +167,6 @@ class NodeLine(FrozenModel):
     checks: tuple[SoundnessCheck, ...] = Field(default=(), description="failed checks from its verdict")
 
 
-class CommonFailure(FrozenModel):
-    """A failure shared by several children of a working node; it is fixed in the node before it gets more children."""
-
-    children: tuple[NodeLine, ...]
-    failure: Failure = Field(description="failure of the first of these children")
-    difference: str = Field(default="", description="unified diff from the node's code to that child's")
-
-
 class OmittedNodes(FrozenModel):
     """Counts of the finished nodes that have no separate line."""
 
@@ -228,9 +220,6 @@ class AuthorInputs(StudyInputs):
         default=(), description="of the parent: hypotheses of which no arm is better than a constant prediction"
     )
     tables: Tables = Field(default=Tables(), description="tables of the parent")
-    common: CommonFailure | None = Field(
-        default=None, description="failure of the parent's children, to fix in the parent"
-    )
     siblings: tuple[NodeLine, ...] = Field(default=(), description="finished nodes: the best and the latest ones")
     rest: OmittedNodes | None = Field(default=None, description="finished nodes other than the siblings")
     in_flight: tuple[NodeInFlight, ...] = Field(default=(), description="nodes being written at the same time")

@@ -504,7 +504,6 @@ def _apply_decision(state: RunState, event: DecisionMade, at: float) -> None:
             stage=action.stage,
             kind=action.kind,
             seed=action.seed,
-            repairs_children=action.repairs_children,
             trials=_collect_trials(state, action),
         )
         state.search.trials |= {

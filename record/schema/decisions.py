@@ -180,8 +180,6 @@ class ExpandTree(FrozenModel):
     ordinal: int = Field(default=0, description="number of earlier nodes of this kind in the stage")
     item: str = Field(default="", description="agenda item or risk that this node works on")
     seed: int = Field(description="seed that its code runs with")
-    repairs_children: tuple[str, ...] = ()
-    """Children of the parent with the same failure, which is fixed once in the parent."""
     trials: tuple[Trial, ...] = ()
     """For a `trial` node: settings of one arm to try; for a `tune` node: the chosen setting of each arm."""
     arm: str = ""

@@ -453,8 +453,6 @@ class Node(FrozenModel):
     source_sha256: str = ""
     setups: dict[str, Scalar] = Field(default_factory=dict, description="upper-case constants of the source")
     author: str = Field(default="", description="user who wrote the source; empty: a model")
-    repairs_children: tuple[str, ...] = ()
-    """Children of its working parent with the same failure; a successful repair replaces its parent."""
     attempts: tuple[Attempt, ...] = ()
     plottings: tuple[PlotRun, ...] = ()
     status: NodeStatus = "proposed"

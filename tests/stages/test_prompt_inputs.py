@@ -43,13 +43,7 @@ from labwright.record.schema.nodes import (
 )
 from labwright.sandbox.job import JobOutcome
 from labwright.search.settings import SearchSettings
-from labwright.stages.prompt_inputs import (
-    MAX_NAMES_CHARS,
-    build_code_inputs,
-    describe_failures,
-    describe_outcome,
-    list_arm_settings,
-)
+from labwright.stages.prompt_inputs import MAX_NAMES_CHARS, build_code_inputs, describe_outcome, list_arm_settings
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
 from labwright.stages.stage_report import build_stage_view, build_summary_inputs, explain_selection
@@ -233,36 +227,6 @@ def test_the_report_gets_the_reasons_and_paired_differences(story: Story) -> Non
     contrast = inputs.differences[0]
     assert (contrast.name, contrast.condition, contrast.other) == ("log_loss", "mixup@n50", "plain@n50")
     assert contrast.mean == pytest.approx(-0.0915) and contrast.low is None
-
-
-def test_a_common_repair_is_shown_what_the_children_failed_of_and_what_they_changed(story: Story) -> None:
-    root = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(StageWinnerChosen(stage="preliminary", best=root, ended="limit"))
-    lost = Failure(kind="other", message="KeyError: 'wine'", traceback="line 7, in train")
-    children = tuple(story.finish(story.decide("tune", stage="tuning", parent=root), {}, lost) for _ in range(2))
-    folder = story.bench.folder.get_source_path(children[0])
-    (folder / "experiment.py").write_text("X = 1\nY = data['wine']\n")
-    k = story.log.state.last_decision + 1
-    decided = DecisionMade(
-        k=k,
-        seen=VisibleDecisions(through=k - 1),
-        action=ExpandTree(stage="tuning", kind="debug", parent=root, seed=7, repairs_children=children),
-    )
-    story.log.append(decided)
-    inputs = build_code_inputs(story.bench, decided)
-    assert inputs.common is not None and [one.id for one in inputs.common.children] == list(children)
-    user = render(CODE, inputs).user
-    part = user[user.index("# Your task: debug") :]
-    assert (
-        "The node above works, but these children of it failed in the same way" in part
-        and f"- {children[1]} tune, v3" in part
-    )
-    assert f"{children[0]} failed (other): KeyError: 'wine'" in part and "line 7, in train" in part
-    assert "+Y = data['wine']" in part and "does not work" not in part
-    story.finish(decided, cells(0.5, 0.4))
-    assert [line.rpartition("; ")[2] for line in describe_failures(story.log.state.list_stage_nodes("tuning"))] == [
-        f"fixed by {format_node_id(k)}, for all children of {root}"
-    ] * 2
 
 
 # --- memory ---------------------------------------------------------------------------------------------------------
