@@ -503,13 +503,9 @@ class ScriptRun:
     def _write_job(self, limit: float) -> None:
         script, settings, gpus = self._script, self._kernel.config.settings, self._kernel.options.gpus
         job, cell = script.job, script.cell
-        steps, examples = (1.0, cell.share) if job.rungs_by == "data" else (cell.share, 1.0)
         self._kernel.write_job(
             {
-                "cell": None
-                if cell.is_script
-                else cell.model_dump() | {"setting": script.task.setting, "share": steps},
-                "data_share": examples,
+                "cell": None if cell.is_script else cell.model_dump() | {"setting": script.task.setting},
                 "arms": script.arms,
                 "tree": script.tree,
                 "grace": settings.grace,

@@ -164,9 +164,6 @@ class Job:
     alone: bool = False
     """Whether no other job of the executor may run at the same time, so that this job has the machine's memory to
     itself."""
-    rungs_by: Literal["steps", "data"] = "steps"
-    """The quantity to which a cell's share below 1 refers: training steps, which the code limits (`cell.share`), or
-    training examples, which `lab.data` limits (`cell.share` is then 1)."""
     arms: tuple[str, ...] = ()
     """All arms of the study. A cell does not see the file `arms/<arm>.py` of another arm (`record.source_tree`).
     Empty: the arms of `cells`."""

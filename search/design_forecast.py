@@ -198,7 +198,7 @@ def read_cell_times(nodes: Iterable[Node], *expected: float) -> CellTimes | None
     """
     found: dict[tuple[str, str], dict[str, float]] = {}
     for line in (line for node in nodes for attempt in node.attempts for line in attempt.cells):
-        if line.outcome in ("measured", "taken over") and line.cell.share == 1 and line.seconds > 0:
+        if line.outcome in ("measured", "taken over") and line.seconds > 0:
             known = found.setdefault((line.cell.dataset, line.cell.condition), {})
             known[line.id or str(len(known))] = line.seconds  # an execution may serve several nodes
     if not found:

@@ -108,7 +108,7 @@ def estimate_seconds(action: ExpandTree, view: StageSnapshot) -> float:
     if parent is not None and parent.attempts and parent.attempts[-1].failure is None:
         last = parent.attempts[-1]
         if action.kind == "trial":
-            cells = sum(len(list_trial_cells(view.plan, one.arm, seed=0)) * one.share for one in action.trials)
+            cells = sum(len(list_trial_cells(view.plan, one.arm, seed=0)) for one in action.trials)
             return last.whole_seconds * cells / max(1, len(last.cells))
         if action.kind == "ablate" and (times := _read_times(view)) is not None:  # only its own arm runs
             return times.estimate(list_main_cells(view.plan)) / len(list_main_arms(view.plan))

@@ -39,7 +39,7 @@ from labwright.record.tuning_results import (
     rank_trials,
     select_full_trials,
 )
-from labwright.search.sampling import BATCH_SIZE, find_promotions, round_four_digits, sample_setting
+from labwright.search.sampling import BATCH_SIZE, round_four_digits, sample_setting
 from labwright.search.stage_snapshot import StageSnapshot
 
 WIDENED_BUDGET_SHARE = 1 / 3
@@ -141,17 +141,13 @@ def _next_batch(view: StageSnapshot, node: Node) -> ExpandTree | None:
         trials = next_trials(view, node, arm, max_count=ceil(owed[arm] / batches))
         if trials:
             return _build_expansion(view, node, "trial", trials)
-    for arm in view.plan.tuned_arms:
-        if further := find_promotions(_find_study(view, node, arm), view.plan):
-            return _build_expansion(view, node, "trial", tuple(further[:BATCH_SIZE]))
     return None
 
 
 def next_trials(view: StageSnapshot, node: Node, arm: str, *, max_count: int) -> tuple[Trial, ...]:
     """Return up to `max_count` new settings of an arm with consecutive numbers; fewer if its space is exhausted."""
     study = _find_study(view, node, arm)
-    rungs = view.plan.tuning.rungs
-    tried = list({one.number: one.setting for one in study}.values())
+    tried = [one.setting for one in study]
     made: list[Trial] = []
     first = max((number for name, number in view.decided_trials if name == arm), default=0) + 1
     for number in range(first, first + max_count):
@@ -159,7 +155,7 @@ def next_trials(view: StageSnapshot, node: Node, arm: str, *, max_count: int) ->
         if setting is None:
             break
         tried.append(setting)
-        made.append(Trial(arm=arm, number=number, setting=setting, share=rungs[0] if rungs else 1.0))
+        made.append(Trial(arm=arm, number=number, setting=setting))
     return tuple(made)
 
 
@@ -191,8 +187,7 @@ def count_pending_trials(view: StageSnapshot, node: Node) -> dict[str, float]:
         code = view.code_hashes[node.id].get(arm, "")
         study = view.studies.get((arm, code), ())
         stale = view.stage == "tuning" or not find_tuned_study(view.studies, arm, node.trials.get(arm, 0), code, plan)
-        ended = {one.number for one in study if one.outcome != "running"}
-        running = len({one.number for one in study} - ended)
+        running = sum(one.outcome == "running" for one in study)
         lacking = budget - compute_study_cost(study, plan) - running * cost[arm]
         if stale and lacking > NEGLIGIBLE_TRIAL_SHARE * cost[arm]:
             need[arm] = lacking
@@ -228,13 +223,12 @@ def _compute_budget(view: StageSnapshot, node: Node) -> float:
 
 def _take_spent_part(study: Sequence[TrialResult], plan: DataPlan, amount: float) -> Sequence[TrialResult] | None:
     """Return the first trials of a study that use this amount of the currency; None if not all are measured."""
-    numbers, seconds = set[int](), 0.0
+    seconds = 0.0
     for end, one in enumerate(study, 1):
         if one.outcome == "running":
             return None
-        numbers.add(one.number)
         seconds += one.seconds
-        if (seconds if plan.tuning.currency == "seconds" else len(numbers)) >= amount:  # same as `compute_study_cost`
+        if (seconds if plan.tuning.currency == "seconds" else end) >= amount:  # same as `compute_study_cost`
             return study[:end]
     return None
 

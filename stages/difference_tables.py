@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 
 from labwright.models.roles.experiment_code import MetricChange, Tables
 from labwright.models.roles.node_assessment import Statistic
@@ -195,8 +194,6 @@ def _find_budget_faults(plan: DataPlan) -> Iterator[str]:
             yield f"tuning.{noun} {', '.join(names)} must not repeat a name"
     if not 2 <= tuning.budget <= most:
         yield f"tuning.budget {tuning.budget:g} must be from 2 to {most} {tuning.currency} per arm"
-    if not all(low < high for low, high in pairwise((0.0, *tuning.rungs, 1.0))):
-        yield f"tuning.rungs {list(tuning.rungs)} must increase strictly between 0 and 1, both excluded"
     for arm in plan.tuned_arms if not unknown else ():
         if not list_trial_cells(plan, arm, seed=0):
             yield f"`left_out` removes every cell of arm {arm!r} at tuning.datasets and tuning.levels: keep one"

@@ -233,7 +233,7 @@ def _collect_study_scores(found: Iterable[TrialResult], arm: str, dataset: str) 
     """Return the scores of an arm's fully measured trials on the version of its code that has the most of them."""
     by_code: dict[str, list[float]] = {}
     for one in found:
-        if one.arm == arm and one.share == 1 and dataset in one.values:
+        if one.arm == arm and dataset in one.values:
             by_code.setdefault(one.code, []).append(one.values[dataset])
     return max(reversed(by_code.values()), key=len) if by_code else []
 

@@ -506,11 +506,7 @@ def _apply_decision(state: RunState, event: DecisionMade, at: float) -> None:
             seed=action.seed,
             trials=_collect_trials(state, action),
         )
-        state.search.trials |= {
-            (one.arm, one.number): one
-            for one in action.trials
-            if one.share == 1 or (one.arm, one.number) not in state.search.trials
-        }
+        state.search.trials |= {(one.arm, one.number): one for one in action.trials}
         state.step_since[format_node_id(event.k)] = at
         stage = state.search.stages[action.stage]
         if stage.began_at is None:

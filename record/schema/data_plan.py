@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import product
 from typing import Any, Literal, cast
 
-from pydantic import Field, TypeAdapter, field_validator, model_validator
+from pydantic import ConfigDict, Field, TypeAdapter, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from labwright.record.schema import FrozenModel, Scalar
@@ -75,6 +75,8 @@ def select_active(space: Iterable[Hyperparameter], values: Mapping[str, Scalar])
 class TuningPlan(FrozenModel):
     """Rules for tuning arms, fixed before any code is written. Trials are always compared on validation data."""
 
+    model_config = ConfigDict(extra="ignore")  # plans of earlier versions have `rungs`
+
     currency: Literal["trials", "seconds"] = Field(
         default="trials", description="the resource that is equal for all arms; seconds if their costs differ much"
     )
@@ -85,15 +87,7 @@ class TuningPlan(FrozenModel):
         default="", description="metric of the plan that trials are compared by; empty: the primary metric"
     )
     sampler: Literal["random", "sobol", "tpe", "gp"] = Field(
-        default="gp",
-        description="how settings are chosen: TPE and a Gaussian process learn from earlier trials (with rungs always "
-        "TPE, which also learns from trials that were stopped early)",
-    )
-    rungs: tuple[float, ...] = Field(
-        default=(), description="increasing shares below 1 at which trials are first measured; the best third continues"
-    )
-    rungs_by: Literal["steps", "data"] = Field(
-        default="steps", description="whether shares refer to training steps or training examples"
+        default="gp", description="how settings are chosen: TPE and a Gaussian process learn from earlier trials"
     )
     datasets: tuple[str, ...] = Field(
         default=(), description="datasets that trials are measured on; empty: the main dataset"
@@ -101,22 +95,22 @@ class TuningPlan(FrozenModel):
     levels: tuple[str, ...] = Field(default=(), description="levels that trials are measured at; empty: all levels")
 
     def __str__(self) -> str:
-        rungs = f", first at {', '.join(map('{:g}'.format, self.rungs))} of the {self.rungs_by}" if self.rungs else ""
         data, levels = (
             ", ".join(self.datasets) or "the main dataset",
             f" at {', '.join(self.levels)}" * bool(self.levels),
         )
         budget = f"{self.budget:g} {self.currency} per arm"
-        return f"{budget}, by {self.metric or 'the primary metric'} on {data}{levels}{rungs}"
+        return f"{budget}, by {self.metric or 'the primary metric'} on {data}{levels}"
 
 
 class Trial(FrozenModel):
     """A setting that is tried for an arm. Numbers are unique in a run, from 1; 0 is the arm's defaults."""
 
+    model_config = ConfigDict(extra="ignore")  # logs of earlier versions have `share`, which was 1
+
     arm: str
     number: int = Field(ge=0)
     setting: HyperparameterSetting
-    share: float = Field(default=1.0, gt=0, le=1, description="share of the training steps or examples; 1: all")
 
 
 class PublishedAnchor(FrozenModel):

@@ -191,10 +191,7 @@ def describe_variation(action: ExpandTree) -> str:
         tuned = ", ".join(one.arm for one in action.trials if one.number)
         return f"the settings selected for {tuned}" if tuned else "no setting was better than the defaults"
     return "; ".join(
-        f"{one.arm}: "
-        + ", ".join(f"{name}={value}" for name, value in one.setting.items())
-        + (f" (at {one.share:g})" if one.share < 1 else "")
-        for one in action.trials
+        f"{one.arm}: {', '.join(f'{name}={value}' for name, value in one.setting.items())}" for one in action.trials
     )
 
 

@@ -205,4 +205,4 @@ class _ProgramRuns:
             *(() if self._arm else required_cells(node, self._view, plan=plan, reads=reads)),
         ]
         first = Cell(dataset=plan.datasets[0].name, arm=self._arm or plan.compared_arms[0], level=plan.level_names[0])
-        return (wanted[0] if wanted else first).model_copy(update={"seed": node.seed, "share": 1.0})
+        return (wanted[0] if wanted else first).model_copy(update={"seed": node.seed})

@@ -179,7 +179,7 @@ PLAN = DataPlan(
             among=("cosine",),
         ),
     ),
-    tuning=TuningPlan(budget=8, levels=("n50",), rungs=(0.2,)),
+    tuning=TuningPlan(budget=8, levels=("n50",)),
     anchors=(
         PublishedAnchor(
             arm="plain",

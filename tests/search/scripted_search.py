@@ -223,7 +223,7 @@ class SearchWorld:
             cell
             for one in action.trials
             if action.kind == "trial"
-            for cell in list_trial_cells(PLAN, one.arm, seed=action.seed, number=one.number, share=one.share)
+            for cell in list_trial_cells(PLAN, one.arm, seed=action.seed, number=one.number)
         ] or [Cell(dataset="digits", arm=arm, trial=trials.get(arm, 0), seed=action.seed) for arm in values]
         known = self.log.state.required_cells.get(action.parent or "")
         repeats = known is not None and action.kind in ("trial", "tune", "replicate")
