@@ -13,7 +13,6 @@ from tests.models.examples import CODE, INPUTS, PARENT
 STUDY: tuple[str, ...] = (
     "code",
     "feedback",
-    "compare",
     "summary",
     "figures",
     "ablation_plan",
