@@ -443,9 +443,7 @@ def format_tuning(account: TuningReport) -> str:
 def _format_arm(account: TuningReport, one: ArmTuningReport) -> str:
     tuning, effort = account.tuning, one.effort
     given = (
-        f"{format_duration(effort.seconds)} of {format_duration(tuning.budget)}"
-        if tuning.currency == "seconds"
-        else f"{format_quantity(effort.trials, 'trial')} + {format_quantity(effort.versions, 'version')} of code "
+        f"{format_quantity(effort.trials, 'trial')} + {format_quantity(effort.versions, 'version')} of code "
         f"(budget {tuning.budget:g})"
     )
     notes = "" if one.chosen is None else ", stale" * one.chosen.stale + ", not converged" * one.chosen.gaining

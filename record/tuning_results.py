@@ -17,7 +17,7 @@ from pydantic import Field
 from labwright.record.cell_status import CellStatus, compute_node_cells
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema import FrozenModel
-from labwright.record.schema.data_plan import DataPlan, Hyperparameter, HyperparameterSetting, MetricSpec, TuningPlan
+from labwright.record.schema.data_plan import DataPlan, Hyperparameter, HyperparameterSetting, MetricSpec
 from labwright.record.schema.decisions import ExpandTree, WidenDimension
 from labwright.record.schema.hypotheses import PRECISE_SHARE
 from labwright.record.schema.nodes import SELECTION_KINDS, Cell, Node, TrialResult
@@ -116,10 +116,6 @@ class TuningEffort(FrozenModel):
     def evaluation_count(self) -> int:
         """Number of trials and code versions."""
         return self.trials + self.versions
-
-    def count_spent(self, tuning: TuningPlan) -> float:
-        """Return the effort in the plan's currency."""
-        return self.seconds if tuning.currency == "seconds" else float(self.evaluation_count)
 
 
 class ChosenSetting(FrozenModel):
@@ -363,7 +359,7 @@ def select_full_trials(study: Iterable[TrialResult]) -> list[TrialResult]:
 
 def has_enough_trials(study: Sequence[TrialResult], plan: DataPlan) -> bool:
     """Return whether a study has the planned effort, within `MAX_EQUAL_RATIO`."""
-    return compute_study_cost(study, plan) * MAX_EQUAL_RATIO >= plan.tuning.budget
+    return sum(one.outcome != "running" for one in study) * MAX_EQUAL_RATIO >= plan.tuning.budget
 
 
 LATE_SHARE = 1 / 3
@@ -403,14 +399,6 @@ def find_decisive_gain(plan: DataPlan) -> float | None:
 def find_tuning_metric(plan: DataPlan) -> MetricSpec:
     """Return the metric by which trials are compared."""
     return next((metric for metric in plan.metrics if metric.name == plan.tuning.metric), plan.primary_metric)
-
-
-def compute_study_cost(study: Iterable[TrialResult], plan: DataPlan) -> float:
-    """Return the cost of a study in the plan's currency, without running trials."""
-    looked = [one for one in study if one.outcome != "running"]
-    if plan.tuning.currency == "seconds":
-        return sum(one.seconds for one in looked)
-    return float(len(looked))
 
 
 def find_tuned_study(

@@ -35,7 +35,7 @@ from labwright.record.estimands import (
 )
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema import FrozenModel
-from labwright.record.schema.data_plan import DataPlan, OmittedCells, TuningPlan, parse_arm
+from labwright.record.schema.data_plan import DataPlan, OmittedCells, parse_arm
 from labwright.record.schema.hypotheses import Effect
 from labwright.record.schema.nodes import Node
 from labwright.record.tuning_results import list_trial_cells
@@ -233,12 +233,11 @@ def estimate_exploration(plan: DataPlan, times: CellTimes, *, measured: bool, re
     `measured`: the prototype has run.
     """
     experiments = (FULL_EXPERIMENTS - measured) * times.estimate(list_main_cells(plan))
-    in_trials = plan.tuning.currency == "trials"
-    trials = (list_trial_cells(plan, arm, seed=0) for arm in plan.tuned_arms)
-    seconds = (times.estimate(CellRef(one.dataset, one.arm, one.level) for one in cells) for cells in trials)
-    tuning = plan.tuning.budget * (sum(seconds) if in_trials else len(plan.tuned_arms))
-    settings = (plan.tuning.budget if in_trials else TuningPlan().budget) * len(plan.datasets)
-    return experiments + tuning + (settings * REFERENCE_SECONDS if references and plan.reference_models else 0.0)
+    trial = (cell for arm in plan.tuned_arms for cell in list_trial_cells(plan, arm, seed=0))
+    seconds = times.estimate(CellRef(one.dataset, one.arm, one.level) for one in trial)
+    if references and plan.reference_models:
+        seconds += len(plan.datasets) * REFERENCE_SECONDS
+    return experiments + plan.tuning.budget * seconds
 
 
 def forecast_design(
@@ -391,7 +390,7 @@ def _iterate_smaller(plan: DataPlan, times: CellTimes, now: DesignForecast, *, r
     if references and plan.reference_models:
         smaller = plan.model_copy(update={"reference_models": False})
         yield Reduction(smaller, "the reference models were left out")
-    if plan.tuning.currency == "trials" and plan.tuned_arms and plan.tuning.budget > MIN_TRIALS:
+    if plan.tuned_arms and plan.tuning.budget > MIN_TRIALS:
         with_one_less = _set_trials(plan, plan.tuning.budget - 1)
         before, after = (
             estimate_exploration(one, times, measured=now.measured, references=False) for one in (plan, with_one_less)

@@ -334,7 +334,7 @@ def explain_no_exploration(
         estimate_seconds(one, view) * (1 + (seeds if one.stage == "ablation" else 0)) for one in (action, *running)
     )
     if action.stage == "tuning" and len({one.arm for one in action.trials}) == 1:
-        needed += estimate_seconds(action, view) / len(action.trials) * _count_trials_behind(action, view, waiting)
+        needed += estimate_seconds(action, view) / len(action.trials) * _count_trials_behind(action, view)
     left = seconds_left * settings.num_workers
     kept = estimate_first_ablation(view, settings, hours)
     if needed + hours.set_aside + kept <= left:
@@ -354,15 +354,14 @@ def _list_untried_arms(action: ExpandTree, view: StageSnapshot) -> list[str]:
     return [arm for arm in view.plan.tuned_arms if arm not in tried]
 
 
-def _count_trials_behind(action: ExpandTree, view: StageSnapshot, waiting: Sequence[str]) -> int:
+def _count_trials_behind(action: ExpandTree, view: StageSnapshot) -> int:
     """Return how many trials the other arms need to have as many as the arm that an action tries, as far as their
-    spaces have so many settings; only those of `waiting` if an arm's budget is in seconds."""
+    spaces have so many settings."""
     made = {*view.decided_trials, *((one.arm, one.number) for one in action.trials)}
     counts = Counter(arm for arm, number in made if number)
     arms, most = view.plan.tuned_arms, counts[action.trials[0].arm]
     sizes = {arm: len(list_settings(view.find_space(arm)) or ()) - 1 for arm in arms}
-    behind = {arm: (most if sizes[arm] < 0 else min(most, sizes[arm])) - counts[arm] for arm in arms}
-    return sum(max(0, behind[arm]) for arm in (arms if view.plan.tuning.currency == "trials" else waiting))
+    return sum(max(0, (most if sizes[arm] < 0 else min(most, sizes[arm])) - counts[arm]) for arm in arms)
 
 
 def explain_no_further_seeds(

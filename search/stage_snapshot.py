@@ -322,9 +322,9 @@ class StageSnapshot:
         return {one.dimension: one for one in self.actions.values() if isinstance(one, WidenDimension)}
 
     @cached_property
-    def spent_by_arm(self) -> dict[str, float]:
-        """Arm -> effort spent on it, in the plan's currency."""
-        return {arm: one.count_spent(self.plan.tuning) for arm, one in self.efforts.items()}
+    def spent_by_arm(self) -> dict[str, int]:
+        """Arm -> number of its trials and code versions."""
+        return {arm: one.evaluation_count for arm, one in self.efforts.items()}
 
     @cached_property
     def searched_nodes(self) -> tuple[Node, ...]:

@@ -167,8 +167,6 @@ def compute_spent_by_phase(state: RunState) -> dict[Phase, Cost]:
 
 def count_trials(plan: DataPlan) -> float:
     """Count the trials for tuning every arm once, in units of experiments of every arm, level and dataset."""
-    if plan.tuning.currency == "seconds":
-        return len(plan.tuned_arms) * plan.tuning.budget / plan.expected_seconds
     cells = len(list_main_arms(plan)) * len(plan.level_names) * len(plan.datasets)
     return plan.tuning.budget * sum(len(list_trial_cells(plan, arm, seed=0)) for arm in plan.tuned_arms) / cells
 

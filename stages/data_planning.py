@@ -39,14 +39,7 @@ from labwright.record.plan_edits import apply_plan_edits
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.run_folder import write_file
-from labwright.record.schema.data_plan import (
-    DataPlan,
-    DatasetFacts,
-    FrozenScorer,
-    MetricSpec,
-    ResourceNeeds,
-    TuningPlan,
-)
+from labwright.record.schema.data_plan import DataPlan, DatasetFacts, FrozenScorer, MetricSpec, ResourceNeeds
 from labwright.record.schema.hypotheses import FindingAnswer, ProtocolFinding
 from labwright.record.schema.idea import Idea, UserAnchor
 from labwright.sandbox.data.preparation import SPLIT_SHARES
@@ -209,7 +202,7 @@ async def _approve_plan(context: RunContext, plan: DataPlan, choices: PlanChoice
         nonlocal approved
         if approval.plan is None:
             return ()
-        edited = choices.complete(approval.plan, context.search.order)
+        edited = add_metric_formulas(approval.plan, choices.scorers)
         faults = await to_thread(choices.find_faults, edited)
         if not faults:
             approved = edited
@@ -259,7 +252,7 @@ async def _request_plan(context: RunContext, client: ModelClient, choices: PlanC
         )
         planner = replace(planner, inputs=inputs)
     if started.plan is not None:
-        plan = choices.complete(started.plan, context.search.order)
+        plan = add_metric_formulas(started.plan, choices.scorers)
         await to_thread(choices.add_hub_datasets, plan)
     else:
         plan, _, complaints = await planner.ask(MAX_PLAN_CALLS)
@@ -331,14 +324,6 @@ class PlanChoices:
     packages: RunPackages | None = None
     hub: HubOffers | None = None
     seed: int = 0
-
-    def complete(self, plan: DataPlan, order: str) -> DataPlan:
-        """Return the plan with what the program knows of its metrics. In `ticket` order, where measured time influences
-        nothing, its tuning budget is counted in trials."""
-        if order == "ticket" and plan.tuning.currency != "trials":
-            tuning = plan.tuning.model_copy(update={"currency": "trials", "budget": TuningPlan().budget})
-            plan = plan.model_copy(update={"tuning": tuning})
-        return add_metric_formulas(plan, self.scorers)
 
     def add_hub_datasets(self, plan: DataPlan) -> tuple[str, ...]:
         """Fetch the hub's datasets of a plan, and return the faults of what it asks for."""
@@ -445,7 +430,7 @@ class DataPlanner:
                 complaints = (*find_missing_outcomes(plan), *too_large)
                 reminded_of_design = bool(complaints)
             if not complaints:
-                limited = limit_trials(self.choices.complete(plan, self.search.order), self.search.max_trials)
+                limited = limit_trials(add_metric_formulas(plan, self.choices.scorers), self.search.max_trials)
                 return add_omissions(limited, unanswered), tuple(answers.values()), ()
         return None, (), complaints
 
@@ -486,14 +471,14 @@ def find_missing_outcomes(plan: DataPlan) -> Iterator[str]:
 
 def limit_trials(plan: DataPlan, limit: int | None) -> DataPlan:
     """Return the plan with at most this many tuning trials per arm; None: as planned."""
-    if limit is None or plan.tuning.currency != "trials" or plan.tuning.budget <= limit:
+    if limit is None or plan.tuning.budget <= limit:
         return plan
     return plan.model_copy(update={"tuning": plan.tuning.model_copy(update={"budget": float(limit)})})
 
 
-def add_metric_formulas(plan: DataPlan, scorers: Mapping[str, FrozenScorer] | None = None) -> DataPlan:
+def add_metric_formulas(plan: DataPlan, scorers: Mapping[str, FrozenScorer]) -> DataPlan:
     """Return the plan with formulas, worst values and ranges of its metrics, except those of the user's `scorers`."""
-    user_metrics = {metric.name for one in (scorers or {}).values() for metric in one.metrics}
+    user_metrics = {metric.name for one in scorers.values() for metric in one.metrics}
     metrics = tuple(one if one.name in user_metrics else complete_metric(one) for one in plan.metrics)
     return plan.model_copy(update={"metrics": metrics})
 

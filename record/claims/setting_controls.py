@@ -185,8 +185,8 @@ class TuningReport(FrozenModel):
 
     @property
     def underfunded_arms(self) -> tuple[str, ...]:
-        """Arms whose effort is below the maximum by more than `MAX_EQUAL_RATIO`, in the plan's currency."""
-        given = {one.arm: one.effort.count_spent(self.tuning) for one in self.arms}
+        """Arms whose effort is below the maximum by more than `MAX_EQUAL_RATIO`."""
+        given = {one.arm: one.effort.evaluation_count for one in self.arms}
         return tuple(arm for arm, amount in given.items() if amount * MAX_EQUAL_RATIO < max(given.values()))
 
 

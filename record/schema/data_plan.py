@@ -75,14 +75,9 @@ def select_active(space: Iterable[Hyperparameter], values: Mapping[str, Scalar])
 class TuningPlan(FrozenModel):
     """Rules for tuning arms, fixed before any code is written. Trials are always compared on validation data."""
 
-    model_config = ConfigDict(extra="ignore")  # plans of earlier versions have `rungs`
+    model_config = ConfigDict(extra="ignore")  # plans of earlier versions have `rungs` and `currency`
 
-    currency: Literal["trials", "seconds"] = Field(
-        default="trials", description="the resource that is equal for all arms; seconds if their costs differ much"
-    )
-    budget: float = Field(
-        default=24, gt=0, description="amount of the currency for each arm; the defaults count as a trial"
-    )
+    budget: float = Field(default=24, gt=0, description="trials of each arm; the defaults count as one")
     metric: str = Field(
         default="", description="metric of the plan that trials are compared by; empty: the primary metric"
     )
@@ -99,8 +94,7 @@ class TuningPlan(FrozenModel):
             ", ".join(self.datasets) or "the main dataset",
             f" at {', '.join(self.levels)}" * bool(self.levels),
         )
-        budget = f"{self.budget:g} {self.currency} per arm"
-        return f"{budget}, by {self.metric or 'the primary metric'} on {data}{levels}"
+        return f"{self.budget:g} trials per arm, by {self.metric or 'the primary metric'} on {data}{levels}"
 
 
 class Trial(FrozenModel):

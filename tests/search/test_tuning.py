@@ -225,17 +225,6 @@ def test_where_code_changed_arms_are_tuned_again_unless_what_they_compute_stayed
     assert isinstance(action, ExpandTree) and {one.arm for one in action.trials} == {"method"} and action.parent == last
 
 
-def test_seconds_are_given_equally_where_they_are_the_currency(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Costly(Bowl):
-        def compute_seconds(self, arm: str) -> float:
-            return 4.0 if arm == "method" else 1.0
-
-    log, _ = tuned(monkeypatch, dims(budget=24, currency="seconds"), world=Costly)
-    efforts = {one.arm: one for one in compute_efforts(log.state)}
-    assert is_equal_effort({arm: one.seconds for arm, one in efforts.items()})
-    assert efforts["baseline"].trials > 3 * efforts["method"].trials
-
-
 def test_a_baseline_that_lags_in_versions_of_its_code_is_bettered_next() -> None:
     log, _ = run_whole_search(buggy=0.0)
     view = at(log, "agenda")
