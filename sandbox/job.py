@@ -99,8 +99,6 @@ class ExecutionProgress:
     """Seconds since the last output, log or submission of the code; accurate to one polling interval."""
     points: tuple[LoggedPoint, ...] = ()
     """Values logged with a step until now, in order; limited to the first `sandbox.monitor.MAX_POINTS`."""
-    ended: bool = False
-    """Whether the code has ended by itself, so this final snapshot has all values that it logged."""
 
 
 # --- the request ------------------------------------------------------------------------------------------------------
@@ -243,13 +241,11 @@ class CellProgress:
 @dataclass
 class CellEnded:
     """An execution of a cell ended, and no code can write to its folder any more. The consumer may move the folder,
-    and changes `folder` if it does; it may judge the result, and changes `result` if it does. Asking for the next
-    event means that both are final: only then may other cells read the folder."""
+    and changes `folder` if it does. Asking for the next event means that it is final: only then may other cells read
+    the folder."""
 
     result: CellResult
     folder: Path
-    progress: ExecutionProgress | None = None
-    """The last progress, if the job is watched."""
     kernel_died: bool = False
     is_first_cell: bool = False
     """Whether no other cell had finished in this kernel before."""

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from labwright.record.event_log import RecordError
 from labwright.record.run_folder import is_disk_full, sync_tree
-from labwright.record.schema.nodes import Failure
 from labwright.sandbox.job import (
     CellEnded,
     CellProgress,
@@ -71,14 +70,7 @@ async def measure_job(
                 case CellProgress(cell, progress):
                     if watch is not None and (reason := await to_thread(watch, progress)) is not None:
                         stream.stop(reason, cell)
-                case CellEnded(result=result, folder=folder, progress=progress):
-                    hopeless = result.failure is not None and result.failure.kind == "hopeless"
-                    if watch is not None and progress is not None and not hopeless:
-                        reason = await to_thread(watch, progress)
-                        if reason is not None:
-                            failure = Failure(kind="hopeless", message=reason)
-                            event.result = result = result.model_copy(update={"failure": failure})
-                            stream.stop(f"the job was stopped early because {result.cell} was hopeless")
+                case CellEnded(result=result, folder=folder):
                     await to_thread(sync_tree, folder)
                     root = context.folder.root
                     if result.failure is not None and is_disk_full(root):  # not a failure of the experiment
