@@ -81,17 +81,14 @@ class BudgetSplit(NamedTuple):
     explored: int
 
 
-def split_budget(
-    components: int, budget: int, *, k: int, confirm_seeds: int = CONFIRM_SEEDS, baseline: int = 1, reserved: int = 0
-) -> BudgetSplit:
+def split_budget(components: int, budget: int, *, k: int, baseline: int) -> BudgetSplit:
     """Split a budget: at most half of the runs not used by baselines go to confirmation.
 
-    `baseline`: runs of the baseline in addition to those with fresh seeds; `reserved`: runs kept for redundant pairs,
-    joint sets and harmful parts.
+    `baseline`: runs of the baseline in addition to those with fresh seeds.
     """
-    left = max(0, budget - baseline - confirm_seeds)
-    confirmed = min(k, left // 2 // confirm_seeds)
-    exploring = max(0, left - confirmed * confirm_seeds - reserved)
+    left = max(0, budget - baseline - CONFIRM_SEEDS)
+    confirmed = min(k, left // 2 // CONFIRM_SEEDS)
+    exploring = left - confirmed * CONFIRM_SEEDS
     return BudgetSplit(confirmed, exploring, min(components, exploring))
 
 

@@ -75,15 +75,16 @@ class EffectForecast(FrozenModel):
     equivalent: float | None = None
     """Probability that a true zero is then called equivalent; None for estimands whose zero is not "no effect"."""
     floor: float | None = None
-    """The part that the test examples leave, whatever the number of seeds; None: unknown or none."""
-    assumed: bool = False
-    """Whether the floor assumes that a tenth of the predictions differs."""
+    """The part that the test examples leave, whatever the number of seeds, if a tenth of the predictions differs; None:
+    unknown or none."""
 
     def __str__(self) -> str:
         parts = ["half-width unknown" if self.half_width is None else f"expected half-width {self.half_width:.2g}"]
         if self.floor:
-            given = ", if a tenth of the predictions differs" * self.assumed
-            parts.append(f"the test examples leave {self.floor:.2g} of it, whatever the number of seeds{given}")
+            parts.append(
+                f"the test examples leave {self.floor:.2g} of it, whatever the number of seeds, if a tenth of the "
+                "predictions differs"
+            )
         if self.half_width is not None:
             parts.append(
                 f"if the truth is {self.design:g}, {self.planned} seeds support the claim with probability 0.8"
@@ -249,14 +250,12 @@ def forecast_design(
     references: bool = True,
     test_sizes: Mapping[str, int] | None = None,
     spreads: Mapping[tuple[str, str], float] | None = None,
-    floors: Mapping[tuple[str, str], float] | None = None,
     limit: int | None = None,
 ) -> DesignForecast:
     """Return what a plan can decide with `slots` experiments at a time in `seconds` of wall clock.
 
-    `times`: None before the first measured cell. `test_sizes`: dataset -> test examples. `spreads`, `floors`:
-    (hypothesis, estimand) -> sd over seeds, and half-width that the test examples leave. `limit`: maximum
-    number of fresh seeds by the settings.
+    `times`: None before the first measured cell. `test_sizes`: dataset -> test examples. `spreads`:
+    (hypothesis, estimand) -> sd over seeds. `limit`: maximum number of fresh seeds by the settings.
     """
     known = times or estimate_cell_times(plan)
     cells = list_seed_cells(plan)
@@ -274,10 +273,8 @@ def forecast_design(
     effects: dict[tuple[str, str, str], EffectForecast] = {}
     for one, effect in plan.confirmatory_effects:
         key = effect.estimand, effect.metric, effect.claim_text
-        sd, left = ((known or {}).get((one.id, effect.estimand)) for known in (spreads, floors))
-        assumed = left is None and one.unit == "seeds and examples"
-        if assumed:
-            left = _assume_floor(plan, effect, test_sizes or {})
+        sd = (spreads or {}).get((one.id, effect.estimand))
+        left = _assume_floor(plan, effect, test_sizes or {}) if one.unit == "seeds and examples" else None
         forecast = EffectForecast(
             hypotheses=f"{effects[key].hypotheses}, {one.id}" if key in effects else one.id,
             estimand=effect.estimand,
@@ -285,7 +282,6 @@ def forecast_design(
             smallest=effect.smallest,
             design=effect.design_value,
             floor=left,
-            assumed=assumed and left is not None,
         )
         if sd is not None and seeds > 1:
             examples = ((left or 0.0) / NORMAL_QUANTILE) ** 2

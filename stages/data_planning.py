@@ -42,6 +42,7 @@ from labwright.record.run_folder import write_file
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, FrozenScorer, MetricSpec, ResourceNeeds
 from labwright.record.schema.hypotheses import FindingAnswer, ProtocolFinding
 from labwright.record.schema.idea import Idea, UserAnchor
+from labwright.record.schema.prior_work import collect_shared_uses
 from labwright.sandbox.data.preparation import SPLIT_SHARES
 from labwright.sandbox.datasets import BundledDataset, DatasetSources, list_choices, materialise
 from labwright.sandbox.hub import HubOffers
@@ -74,7 +75,6 @@ from labwright.stages.prompt_inputs import STAGE_GOALS, recall_studies
 from labwright.stages.protocol_review import (
     add_omissions,
     describe_estimands,
-    find_common_rows,
     find_unanswered_rows,
     format_complaint,
     read_prior_work,
@@ -217,7 +217,7 @@ async def _request_plan(context: RunContext, client: ModelClient, choices: PlanC
     started, hub = context.state.started, context.hub
     assert started is not None
     await read_prior_work(context, client)
-    prior = context.state.paper.prior_work
+    prior = context.state.paper.prior_work.papers if context.state.paper.prior_work is not None else ()
     shared = PlanningInputs(
         idea=context.idea,
         node_seconds=context.node_seconds,
@@ -229,8 +229,8 @@ async def _request_plan(context: RunContext, client: ModelClient, choices: PlanC
         seeds=context.search.max_seeds,
         slots=context.search.num_workers,
         context=format_statements(context.state.paper.context),
-        prior=prior.papers if prior is not None else (),
-        common=find_common_rows(prior),
+        prior=prior,
+        common=collect_shared_uses(prior),
         studies=context.state.list_earlier_studies(),
     )
     planner = DataPlanner(client, shared, choices, context.search)
@@ -265,25 +265,20 @@ async def _request_plan(context: RunContext, client: ModelClient, choices: PlanC
                 f"no usable data plan after {MAX_PLAN_CALLS} attempts: {'; '.join(complaints)}; name the data and "
                 "metrics in the idea, or choose another --model"
             )
-    review = started.review
-    if review is not None and review.outcome == plan:
-        if context.state.search.protocol_review is None:
-            context.recorder.append(review)
-        return plan
-    used = {use.name for use in plan.datasets}
-    return await review_plan(
-        context,
-        client,
-        ProtocolReviewInputs(
+    review, used = started.review, {use.name for use in plan.datasets}
+    if review is None or review.outcome != plan:
+        reviewed = ProtocolReviewInputs(
             **{name: value for name, value in shared if name in ProtocolReviewInputs.model_fields},
             data_plan=plan,
             estimands=describe_estimands(plan),
             catalogue=tuple(one for name, one in choices.catalogue.items() if name in used),
             others=tuple(name for name in choices.catalogue if name not in used),
-        ),
-        planner.amend if started.plan is None else None,
-        planner.describe_hours,
-    )
+        )
+        amend = planner.amend if started.plan is None else None
+        review, plan = await review_plan(client, reviewed, amend, planner.describe_hours)
+    if context.state.search.protocol_review is None:
+        context.recorder.append(review)
+    return plan
 
 
 def build_subject_entries(subjects: Mapping[str, SubjectSettings]) -> tuple[SubjectEntry, ...]:

@@ -58,9 +58,9 @@ MAX_REPORT_KEYS = 12
 """Maximum number of keys in a report."""
 
 
-def build_stage_view(context: RunContext, stage: StageName, decision_id: int | None = None) -> StageSnapshot:
+def build_stage_view(context: RunContext, stage: StageName) -> StageSnapshot:
     """Return the stage at the end of its search or, before that, with all current results."""
-    return view_at_stage_end(context.state, stage, context.search, by_decision=decision_id) or build_snapshot(
+    return view_at_stage_end(context.state, stage, context.search) or build_snapshot(
         context.state, stage, VisibleDecisions(through=context.state.last_decision), settings=context.search
     )
 
