@@ -28,11 +28,6 @@ CommitCell = Callable[[CellResult, Path], Path]
 """Move the folder of an ended cell to its place, commit the result, and return the place."""
 
 
-def keep_in_place(result: CellResult, folder: Path) -> Path:
-    """A `CommitCell` that does not move the folder."""
-    return folder
-
-
 class TooLate(Exception):
     """Raised when a job is skipped because the time limit has passed before its first cell could start."""
 
@@ -42,7 +37,7 @@ async def measure_job(
     job: Job,
     *,
     on_start: Callable[[], None] = lambda: None,
-    commit: CommitCell = keep_in_place,
+    commit: CommitCell | None = None,
     watch: ProgressWatch | None = None,
     has_deadline: bool = True,
     decision: int | None = None,
@@ -77,7 +72,8 @@ async def measure_job(
                         raise RecordError(
                             f"No space left on device at {root}: free disk space, then resume; {job.name} is repeated"
                         )
-                    event.folder = commit(result, folder)
+                    if commit is not None:
+                        event.folder = commit(result, folder)
                 case JobEnded(outcome):
                     return outcome
     raise ExecutorError(f"{job.name} ended without an outcome")

@@ -60,7 +60,7 @@ from labwright.sandbox.results import write_job_output
 from labwright.sandbox.workspace import CELLS_FOLDER, remove_rescued
 from labwright.search.replication import is_late_seed, list_undecided_cells
 from labwright.search.stage_snapshot import StageSnapshot
-from labwright.stages.measuring import ProgressWatch, keep_in_place, measure_job
+from labwright.stages.measuring import ProgressWatch, measure_job
 from labwright.stages.prompt_inputs import find_required_measurements
 from labwright.stages.run_context import RunContext, enter_step, record_spent_budget
 
@@ -437,7 +437,7 @@ async def execute_attempt(
         job,
         on_start=lambda: enter_step(context, node.id, "running"),
         watch=watch,
-        commit=cells.commit if cells is not None else keep_in_place,
+        commit=cells.commit if cells is not None else None,
         decision=node.decision,
     )
     findings = await to_thread(check, outcome)

@@ -37,6 +37,7 @@ from labwright.record.schema.nodes import (
     format_node_id,
 )
 from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE, read_constants
+from labwright.record.tuning_results import build_effective_plan
 from labwright.record.untrusted_files import remove_tree
 from labwright.review.honesty.code_reading import find_equal_arms
 from labwright.review.honesty.label_probe import find_impossible_scores, list_withheld_metrics
@@ -414,7 +415,7 @@ class NodeRunner:
             self.client.skip(PLOT)
             return known
         inputs = PlotInputs(
-            data_plan=context.find_effective_plan(self.decided.k),
+            data_plan=build_effective_plan(context.state, self.decided.k),
             purpose="aggregate",
             arrays=await canvas.read_briefs(),
             plan=self.parent.plan,
