@@ -81,8 +81,8 @@ class TimeLimits:
     seconds: float | None = None
     run_seconds: float | None = None
 
-    def find_refusal(self, action: ExpandTree, view: StageSnapshot, state: RunState, *, now: float) -> str | None:
-        """Return the reason why a search node may not start, or None. `now`: active seconds of the run."""
+    def find_refusal(self, action: ExpandTree, view: StageSnapshot, state: RunState, *, now: float) -> LimitHit | None:
+        """Return why a search node may not start, or None. `now`: active seconds of the run."""
         began = state.search.stages[action.stage].began_at
         if self.seconds is None or began is None:
             return None
@@ -93,7 +93,8 @@ class TimeLimits:
         if expected <= left:
             return None
         said = f"limit of {self.seconds:g} s: {max(0.0, left):.0f} s left"
-        return f"{said}, but another node is expected to take {expected:.0f} s"
+        reason = f"{said}, but another node is expected to take {expected:.0f} s"
+        return LimitHit(reason, stage=view.stage, may_fit_later=has_nothing_working(view))
 
 
 def has_nothing_working(view: StageSnapshot) -> bool:

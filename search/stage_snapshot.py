@@ -73,11 +73,6 @@ class ComparisonPanel:
     entries: frozenset[PanelEntry]
     deciding_arms: frozenset[str]
 
-    def restrict(self, entries: Collection[PanelEntry]) -> ComparisonPanel:
-        """Return the panel restricted to some entries."""
-        kept = self.entries.intersection(entries)
-        return self if len(kept) == len(self.entries) else replace(self, entries=kept)
-
 
 def list_stage_datasets(stage: StageName, plan: DataPlan) -> tuple[str, ...]:
     """Return the datasets measured by nodes of a stage: the main one in the first stage, two in the second, then
@@ -108,9 +103,9 @@ _PANEL_MEMO = Memo[ComparisonPanel]()
 _RANKED_MEMO = Memo[Mapping[PanelEntry, float]]()
 
 
-def collect_values(node: Node, plan: DataPlan) -> Mapping[PanelEntry, float]:
-    """Return the primary metric of a node on validation data, whether in the panel or not."""
-    return _read_primary_values(node, plan.primary_metric.name)
+def collect_values(node: Node, metric: MetricSpec) -> Mapping[PanelEntry, float]:
+    """Return the values of a metric in a node on validation data, whether in the panel or not."""
+    return node.attempts[-1].validation_values.get(metric.name, {}) if node.attempts else {}
 
 
 def compute_ranked_values(node: Node, panel: ComparisonPanel) -> Mapping[PanelEntry, float]:
@@ -119,7 +114,7 @@ def compute_ranked_values(node: Node, panel: ComparisonPanel) -> Mapping[PanelEn
     """
 
     def compute() -> Mapping[PanelEntry, float]:
-        values, worst = _read_primary_values(node, panel.metric.name), panel.metric.worst
+        values, worst = collect_values(node, panel.metric), panel.metric.worst
         lines = node.attempts[-1].cells if node.attempts and worst is not None else ()
         lost = {PanelEntry(one.cell.dataset, one.cell.measured_arm, one.cell.level) for one in lines if one.diverged}
         found = {**dict.fromkeys(lost, worst or 0.0), **values}
@@ -130,7 +125,7 @@ def compute_ranked_values(node: Node, panel: ComparisonPanel) -> Mapping[PanelEn
 
 def find_diverged(node: Node, panel: ComparisonPanel) -> Collection[PanelEntry]:
     """Return the panel entries that rank as the metric's worst value, since their training diverged."""
-    return compute_ranked_values(node, panel).keys() - _read_primary_values(node, panel.metric.name).keys()
+    return compute_ranked_values(node, panel).keys() - collect_values(node, panel.metric).keys()
 
 
 def count_coverage(node: Node, panel: ComparisonPanel) -> int:
@@ -140,10 +135,9 @@ def count_coverage(node: Node, panel: ComparisonPanel) -> int:
 
 def restrict_to_common(nodes: Sequence[Node], panel: ComparisonPanel) -> ComparisonPanel:
     """Return the panel restricted to entries for which all these nodes have values."""
-    if not nodes:
-        return panel.restrict(())
-    partly = [found.keys() for node in nodes if len(found := compute_ranked_values(node, panel)) < len(panel.entries)]
-    return panel.restrict(set(panel.entries).intersection(*partly))
+    found = (compute_ranked_values(node, panel).keys() for node in nodes)
+    common = panel.entries.intersection(*found) if nodes else frozenset[PanelEntry]()
+    return panel if len(common) == len(panel.entries) else replace(panel, entries=common)
 
 
 def compute_gain(node: Node, reference: Node, panel: ComparisonPanel) -> float:
@@ -171,7 +165,7 @@ def estimate_noise(replicates: Sequence[Node], panel: ComparisonPanel) -> dict[s
     """
     if len(replicates) < MIN_REPLICATES_FOR_NOISE:
         return {}
-    measured = [_read_primary_values(one, panel.metric.name) for one in replicates]
+    measured = [collect_values(one, panel.metric) for one in replicates]
     found = [{entry: values[entry] for entry in values.keys() & panel.entries} for values in measured]
     spread = {dataset: stdev(means) for dataset, means in _compute_dataset_means(found, panel.deciding_arms).items()}
     return {dataset: sd for dataset, sd in spread.items() if sd > 0}
@@ -218,10 +212,6 @@ def _compute_common_means(a: Node, b: Node, panel: ComparisonPanel) -> dict[str,
     """Return, by dataset, the mean of each of two nodes over the entries that both have."""
     found = [compute_ranked_values(one, panel) for one in (a, b)]
     return _compute_dataset_means(found, panel.deciding_arms)
-
-
-def _read_primary_values(node: Node, metric: str) -> Mapping[PanelEntry, float]:
-    return node.attempts[-1].validation_values.get(metric, {}) if node.attempts else {}
 
 
 def _compute_dataset_means(

@@ -144,7 +144,7 @@ def format_means(node: Node, plan: DataPlan, limit: int) -> str:
     the plan come last.
     """
     groups: dict[tuple[str, str], list[float]] = {}
-    for entry, value in collect_values(node, plan).items():
+    for entry, value in collect_values(node, plan.primary_metric).items():
         groups.setdefault((entry.dataset, entry.arm), []).append(value)
     order = {
         (use.name, arm.name): i for i, (use, arm) in enumerate((use, arm) for use in plan.datasets for arm in plan.arms)

@@ -114,7 +114,7 @@ def explain_selection(view: StageSnapshot) -> tuple[str, ...]:
 
 def _list_deciding_values(node: Node, view: StageSnapshot) -> list[float]:
     """Return the values of the primary metric in the cells of the deciding arms."""
-    measured = collect_values(node, view.plan).items()
+    measured = collect_values(node, view.panel.metric).items()
     return [value for one, value in measured if one in view.panel.entries and one.arm in view.panel.deciding_arms]
 
 
