@@ -11,7 +11,7 @@ much, which the table learns only from the run's first calls.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -147,11 +147,6 @@ def find_phase(state: RunState, decision_id: int, late: int | None = None) -> Ph
             return TASK_PHASES.get(name, "reflect")  # figures and claims of a round, copy edit
         case _:
             return state.phase
-
-
-def sum_costs(costs: Iterable[Cost]) -> Cost:
-    """Return the sum of costs."""
-    return sum(costs, start=Cost())
 
 
 def compute_spent_by_phase(state: RunState) -> dict[Phase, Cost]:
@@ -341,12 +336,9 @@ class CostTable:
             tokens=round((own_tokens + once.tokens * tokens / (likely_tokens or 1)) / (1 + own.calls)),
         )
 
-    def compute_least_cost(self, role: AnyRole) -> Cost:
-        """Return the maximum cost of a single request of a role: the least that a call requires."""
-        return self._least_costs[role.name]
-
     @cached_property
     def _least_costs(self) -> Mapping[str, Cost]:
+        """The maximum cost of a single request by role: the least that a call requires."""
         return {
             name: compute_max_call_cost(self.models, role, role.prompt_tokens, single=True)
             for name, role in roles.ROLES.items()
@@ -385,7 +377,7 @@ class CostTable:
                 }
         runs = isinstance(action, ExpandTree) and action.kind != "aggregate"
         costs = [self.estimate_call(role, state) * number for role, number in calls.items()]
-        return sum_costs((*costs, self.estimate_attempt(state) * runs))
+        return sum(costs, start=self.estimate_attempt(state) * runs)
 
     def list_remaining(self, state: RunState, *begun: tuple[str, str]) -> list[tuple[CostRow, float]]:
         """Return the rows of the remaining work, with the likely numbers: without tuning, and only the write-up
@@ -433,9 +425,8 @@ class CostTable:
         """
         phase = state.phase if decision_id is None else find_phase(state, decision_id)
         rank = Rank.MISSING if phase == "missing" else Rank.SEARCH
-        margin = sum_costs(
-            self._compute_most(one).subtract_floored(self._estimate_once(one, state)) for one in (roles.CODE, None)
-        )
+        most = (self._compute_most(one).subtract_floored(self._estimate_once(one, state)) for one in (roles.CODE, None))
+        margin = sum(most, start=Cost())
         if decision_id is not None:
             action, margin = state.decisions[decision_id].action, Cost()
             rank = self.find_rank(state, decision_id, role) if role else rank
@@ -454,7 +445,7 @@ class CostTable:
                 total, above = total + once * left, most.subtract_floored(once)
                 margin = Cost(**{name: max(value, getattr(above, name)) for name, value in margin})
         if rank == Rank.EXTRA and phase in STAGES:
-            total += self.compute_least_cost(roles.FEEDBACK)
+            total += self._compute_most(roles.FEEDBACK)
         if phase == "prepare":
             total += self.estimate_action(ExpandTree(stage="preliminary", kind="draft", seed=0), state)
         return total + margin
@@ -464,7 +455,7 @@ class CostTable:
 
     def _compute_most(self, role: AnyRole | None) -> Cost:
         """Return the maximum of a single request of a role, or of an execution."""
-        return self.compute_attempt_cost(self.node_seconds) if role is None else self.compute_least_cost(role)
+        return self.compute_attempt_cost(self.node_seconds) if role is None else self._least_costs[role.name]
 
     @cached_property
     def _rows(self) -> list[CostRow]:

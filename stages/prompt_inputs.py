@@ -284,7 +284,7 @@ def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
         retry_seconds=context.retry_seconds,
         rate=state.rate,
         quiet_seconds=context.quiet_seconds,
-        earlier=list_visible_summaries(context, view),
+        earlier=list_visible_summaries(view),
         device=context.device,
         network=context.network,
         lab_reference=context.lab_reference,
@@ -335,7 +335,7 @@ def build_decision_view(context: RunContext, decided: DecisionMade) -> StageSnap
     return build_snapshot(context.state, decided.action.stage, decided.seen, before=decided.k, settings=context.search)
 
 
-def list_visible_summaries(context: RunContext, view: StageSnapshot) -> tuple[StageSummary, ...]:
+def list_visible_summaries(view: StageSnapshot) -> tuple[StageSummary, ...]:
     """Return the visible reports on earlier stages; each is written while the search of the next stage is already
     running.
     """
