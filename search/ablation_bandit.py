@@ -81,14 +81,16 @@ class BudgetSplit(NamedTuple):
     explored: int
 
 
-def split_budget(components: int, budget: int, *, k: int, baseline: int) -> BudgetSplit:
+def split_budget(
+    components: int, budget: int, *, k: int, baseline: int, confirm_seeds: int = CONFIRM_SEEDS
+) -> BudgetSplit:
     """Split a budget: at most half of the runs not used by baselines go to confirmation.
 
     `baseline`: runs of the baseline in addition to those with fresh seeds.
     """
-    left = max(0, budget - baseline - CONFIRM_SEEDS)
-    confirmed = min(k, left // 2 // CONFIRM_SEEDS)
-    exploring = left - confirmed * CONFIRM_SEEDS
+    left = max(0, budget - baseline - confirm_seeds)
+    confirmed = min(k, left // 2 // confirm_seeds)
+    exploring = left - confirmed * confirm_seeds
     return BudgetSplit(confirmed, exploring, min(components, exploring))
 
 
