@@ -162,7 +162,7 @@ def _choose_part(study: OfflineStudy, inputs: CodeInputs) -> AblationSpec:
         planned = [part for part in study.ablations if part.condition == inputs.ablation.name]
         if planned:
             return planned[0]
-    tried = {sibling.varies for sibling in inputs.siblings} | set(inputs.rest.tried if inputs.rest else ())
+    tried = {sibling.varies for sibling in inputs.siblings}
     item = inputs.item.lower()
     named = [part for part in study.ablations if item and any(word in item for word in part.keywords)]
     own = study.ablations[_choose_variant(inputs) % len(study.ablations)]

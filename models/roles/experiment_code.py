@@ -166,15 +166,6 @@ class NodeLine(FrozenModel):
     checks: tuple[SoundnessCheck, ...] = Field(default=(), description="failed checks from its verdict")
 
 
-class OmittedNodes(FrozenModel):
-    """Counts of the finished nodes that have no separate line."""
-
-    worked: int
-    failed: dict[str, int] = Field(default={}, description="error -> number of nodes")
-    tried: tuple[str, ...] = Field(default=(), description="values of their `varies`, without repetition, newest first")
-    more: int = Field(default=0, description="number of these values left out")
-
-
 class NodeInFlight(FrozenModel):
     """A node decided before this one, whose result may not be known yet."""
 
@@ -219,8 +210,7 @@ class AuthorInputs(StudyInputs):
         default=(), description="of the parent: hypotheses of which no arm is better than a constant prediction"
     )
     tables: Tables = Field(default=Tables(), description="tables of the parent")
-    siblings: tuple[NodeLine, ...] = Field(default=(), description="finished nodes: the best and the latest ones")
-    rest: OmittedNodes | None = Field(default=None, description="finished nodes other than the siblings")
+    siblings: tuple[NodeLine, ...] = Field(default=(), description="the latest finished nodes")
     in_flight: tuple[NodeInFlight, ...] = Field(default=(), description="nodes being written at the same time")
     earlier: tuple[StageSummary, ...] = ()
     notes: tuple[str, ...] = Field(default=(), description="notes of the user")
