@@ -200,7 +200,7 @@ def test_an_outcome_is_means_by_arm_and_says_what_is_missing(story: Story) -> No
     shown, left = describe_outcome(story.log.state.nodes[crowd], PLAN).split(", and ")
     assert shown.endswith(" 0.1") and left == f"{40 - shown.count('arm')} more means omitted" and len(shown) < 360
     failed = story.finish(story.decide("draft"), {}, Failure(kind="shape", message="m" * 200))
-    assert describe_outcome(story.log.state.nodes[failed], PLAN) == f"shape: {'m' * 96} ..."
+    assert describe_outcome(story.log.state.nodes[failed], PLAN) == f"shape: {'m' * 89} ..."
 
 
 def test_the_report_gets_the_reasons_and_paired_differences(story: Story) -> None:
