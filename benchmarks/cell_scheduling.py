@@ -29,7 +29,7 @@ from benchmarks.scripted_study import (
 from labwright.models.backend import ModelRequest
 from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.figures import PlotInputs, Plots
-from labwright.models.roles.node_assessment import StageReport, SummaryInputs
+from labwright.models.roles.node_assessment import CompareInputs, Preference, StageReport, SummaryInputs
 from labwright.record.cell_status import compute_all_cells, compute_cell_totals
 from labwright.record.schema.data_plan import Level, Measurement
 from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Cell
@@ -75,6 +75,8 @@ def answer_cell_role(request: ModelRequest, changed: Callable[[CodeInputs], str]
             )
         case SummaryInputs():
             return StageReport(tried="all", found="it works")
+        case CompareInputs():
+            return Preference(better="neither", reasons="they are alike")
         case PlotInputs():
             return Plots(plots="# all seeds\n")
         case _:

@@ -17,7 +17,7 @@ from labwright.record.claims.differences import ClaimDifference, compute_differe
 from labwright.record.claims.estimates import compute_validation_claims
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema import FrozenModel
-from labwright.record.schema.decisions import RunTask
+from labwright.record.schema.decisions import CompareNodes, RunTask
 from labwright.record.schema.nodes import (
     PHASES,
     REVISION_PHASES,
@@ -102,11 +102,11 @@ def diagnose_run(state: RunState, process: str | None, *, now: float) -> RunDiag
     best = next((best for name in BEFORE_ABLATION if (best := state.search.stages[name].best) is not None), None)
     return RunDiagnosis(
         work=tuple(
-            action.task
+            action.task if isinstance(action, RunTask) else f"comparison of {action.a} and {action.b}"
             for k, decided in state.decisions.items()
             if k not in state.finished_decisions
-            and isinstance(action := decided.action, RunTask)
-            and (state.kind == "paper" or action.task in PHASES[state.kind])
+            and isinstance(action := decided.action, RunTask | CompareNodes)
+            and (state.kind == "paper" or (isinstance(action, RunTask) and action.task in PHASES[state.kind]))
         ),
         waiting=list_waiting(state, process, now),
         errors=count_errors(state),

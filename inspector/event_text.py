@@ -9,7 +9,7 @@ from labwright.inspector.safe_text import format_clock_time, format_duration, sh
 from labwright.record.claims.estimates import compute_node_score
 from labwright.record.events import Event, paper_events, repository_events, run_events, search_events
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.decisions import ExpandTree, WidenDimension
+from labwright.record.schema.decisions import CompareNodes, ExpandTree, WidenDimension
 from labwright.record.schema.nodes import KIND_NAMES, describe_limit_change, format_node_id, iterate_retries
 from labwright.record.schema.repository import format_command_line
 from labwright.record.table import format_quantity
@@ -117,6 +117,8 @@ def _describe_plan(event: search_events.PlanPrepared, _: RunState) -> str:
 
 def _describe_decision(event: search_events.DecisionMade, _: RunState) -> str | None:
     match event.action:
+        case CompareNodes(a=a, b=b, stage=stage):
+            return f"{stage}: asking a model which of {a} and {b} is sounder"
         case ExpandTree() as action:
             origin = f" of {action.parent}" if action.parent else ""
             started = f"{format_node_id(event.k)} {KIND_NAMES[action.kind]}{origin}"
@@ -335,6 +337,9 @@ _DESCRIPTIONS: Final[Mapping[type, Callable[[Any, RunState], str | None]]] = {
     ),
     search_events.PlotsReviewed: _describe_plots,
     search_events.NodeJudged: _describe_verdict,
+    search_events.NodesCompared: lambda e, _: (
+        f"{e.a} and {e.b} compared: {e.better or 'neither'} is sounder: {shorten(e.reasons, 80)}"
+    ),
     search_events.StageWinnerChosen: lambda e, _: f"{e.stage}: selected {e.best or 'no node'}: {shorten(e.ended, 80)}",
     search_events.PlanAmended: lambda e, _: (
         f"plan amendment {e.number} by {shorten(e.by, 40)}: {_short(e.why)} ({e.seen})"

@@ -2,7 +2,7 @@
 
 Source: AI-Scientist-v2, sections 3.2.1 and 3.2.2 (stages and their goals, node kinds, debug priority). Whether a goal
 is reached is computed where possible: datasets from measurements, tuning from its trials, ablations from their plan.
-The best-first order is computed from verdicts and measurements.
+The best-first order is computed from verdicts and measurements; a model is only asked about close calls.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Protocol
 
 from labwright.record.schema.decisions import (
     ABLATION_PLAN_TASK,
+    CompareNodes,
     EndStage,
     ExpandTree,
     SearchAction,
@@ -132,10 +133,13 @@ class StagedPolicy:
             return WaitForResult()
         if (tuned := self.next_tuning_step(view)) is not None:
             return tuned
-        if (rerun := needs_paired_seeds(view)) is not None:  # resolve close calls by seeds
+        if (rerun := needs_paired_seeds(view)) is not None:  # resolve close calls: by seeds, then by a model
             return rerun
         if any(one.parent in {node.id for node in view.contested_nodes} for one in view.in_flight):
             return WaitForResult()
+        if view.undecided_pair is not None and not view.limit_reason:
+            a, b = view.undecided_pair
+            return WaitForResult() if view.pending_comparisons else CompareNodes(stage=view.stage, a=a, b=b)
         if view.stage == find_locking_stage(view.plan):  # the lock depends on the pilot
             if (pilot := next_pilot_run(view, self.settings)) is not None:
                 return pilot

@@ -24,6 +24,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import (
     ABLATION_PLAN_TASK,
     LOOK_TASKS,
+    CompareNodes,
     EndStage,
     ExpandTree,
     SearchAction,
@@ -131,14 +132,15 @@ ReleaseSlot = Callable[[], None]
 """Call once when a node no longer needs a slot because its code has run."""
 
 PerformDecision = Callable[[DecisionMade, ReleaseSlot], Awaitable[None]]
-"""Carries out a decision: makes a node, from its plan to its verdict; plans ablations; or reports on a stage.
+"""Carries out a decision: makes a node, from its plan to its verdict; compares two nodes; plans ablations; or reports
+on a stage.
 
 It returns only events; the last one finishes the decision.
 """
 
 
 OVERLAPPING_TASKS = (ABLATION_PLAN_TASK, *(build_summary_task(name) for name in STAGES), *LOOK_TASKS)
-"""Tasks that the scheduler starts in parallel with nodes; other tasks run between stages."""
+"""Tasks that the scheduler starts in parallel with nodes and comparisons; other tasks run between stages."""
 MAX_LOOKAHEAD = 8
 """Maximum number of nodes written in advance, if writing takes longer than running: further nodes would be chosen from
 too few results."""
@@ -190,7 +192,7 @@ class Scheduler:
         state = self.recorder.state
         try:
             for k, decided in state.decisions.items():
-                overlaps = isinstance(decided.action, ExpandTree) or decided.action in OVERLAPPING_TASKS
+                overlaps = isinstance(decided.action, ExpandTree | CompareNodes) or decided.action in OVERLAPPING_TASKS
                 if overlaps and k not in state.finished_decisions and k not in self._tasks:
                     self._start(decided)
             end = await self._search()
@@ -257,7 +259,7 @@ class Scheduler:
         return action
 
     def _find_refusal(self, action: SearchAction, view: StageSnapshot) -> LimitHit | None:
-        if not isinstance(action, ExpandTree) and action != ABLATION_PLAN_TASK:
+        if not isinstance(action, ExpandTree | CompareNodes) and action != ABLATION_PLAN_TASK:
             return None
         if is_further_seed(action, view.lock, self.settings):  # a limit ends these seeds alone
             late = self._find_stage_limit(action, view) if self.settings.ablation.time_limit is not None else None

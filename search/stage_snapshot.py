@@ -23,6 +23,7 @@ from labwright.record.schema.data_plan import DataPlan, Hyperparameter, MetricSp
 from labwright.record.schema.decisions import (
     ABLATION_PLAN_TASK,
     LOOK_TASKS,
+    CompareNodes,
     ExpandTree,
     RunTask,
     SearchAction,
@@ -226,7 +227,14 @@ def _compute_dataset_means(
     }
 
 
+NodePair = tuple[str, str]
+"""Two nodes, in the order in which they were decided on."""
+
 AblationPlanStatus = Literal["no", "due", "asked", "done"]
+
+MAX_COMPARISONS = 2
+"""Maximum number of close calls per stage that a model may decide; differences within noise are of little
+importance."""
 
 
 @dataclass(frozen=True)
@@ -244,6 +252,10 @@ class StageSnapshot:
     """The stages whose report was decided on since they settled, each with whether the report is visible."""
     summary_by_stage: dict[StageName, StageSummary] = field(default_factory=dict[StageName, StageSummary])
     """The visible reports."""
+    sounder_by_pair: dict[NodePair, str | None] = field(default_factory=dict[NodePair, str | None])
+    """The node that a comparison of two nodes of this stage found sounder; None: neither."""
+    pending_comparisons: frozenset[NodePair] = frozenset()
+    """Comparisons whose answer may not be known yet."""
     agenda_items: tuple[str, ...] = ()
     """The agenda: the idea's experiments; in the ablation stage the planned ablations, otherwise the idea's risk
     factors."""
@@ -340,7 +352,7 @@ class StageSnapshot:
     def has_pending_results(self) -> bool:
         """Whether further results may arrive."""
         return (
-            bool(self.in_flight or self.has_pending_look)
+            bool(self.in_flight or self.pending_comparisons or self.has_pending_look)
             or self.ablation_plan_status == "asked"
             or not all(self.report_written_by_stage.values())
         )
@@ -441,11 +453,9 @@ class StageSnapshot:
     @cached_property
     def best_node(self) -> Node | None:
         """The node to carry forward: it measured most of the panel and has the largest gain; in a close call, the
-        cheaper (or earlier) node. Once seeds are locked, nothing more is selected, except in the stage that preceded
-        the lock.
+        sounder node.
         """
-        nothing = self.selects_nothing or not self.indistinguishable_nodes
-        return self.root if nothing else self.indistinguishable_nodes[0]
+        return self._find_champion()[0]
 
     def find_floored(self, node: Node | None) -> tuple[Floored, ...]:
         """Return the confirmatory hypotheses of which no arm is better than a constant prediction in a node and its
@@ -494,6 +504,28 @@ class StageSnapshot:
     def open_items(self) -> tuple[str, ...]:
         """Agenda items that are not exhausted."""
         return tuple(item for item in self.agenda_items if item not in self.exhausted_items)
+
+    @property
+    def undecided_pair(self) -> NodePair | None:
+        """The next undecided close call, if this stage may have more comparisons."""
+        return self._find_champion()[1] if len(self.sounder_by_pair) < MAX_COMPARISONS else None
+
+    def _find_champion(self) -> tuple[Node | None, NodePair | None]:
+        """Return the champion of the close nodes so far, and the first pair among them that was not compared.
+
+        Once seeds are locked, nothing more is selected, except in the stage that preceded the lock.
+        """
+        if self.selects_nothing or not self.indistinguishable_nodes:
+            return self.root, None
+        champion, *others = self.indistinguishable_nodes
+        for other in others:
+            if is_close_call(other, self.indistinguishable_nodes[0], self.shared_panel, {}):  # equal nodes are a tie
+                continue
+            pair = (champion.id, other.id) if champion.decision < other.decision else (other.id, champion.id)
+            if pair not in self.sounder_by_pair:
+                return champion, pair
+            champion = other if self.sounder_by_pair[pair] == other.id else champion
+        return champion, None
 
     @cached_property
     def parent_ids(self) -> frozenset[str | None]:
@@ -609,6 +641,11 @@ def build_snapshot(
         for name in STAGES[: STAGES.index(stage)]
         if (last := search.stages[name].find_settlement(marks_before)) is not None
     }
+    asked = {
+        (action.a, action.b): k in visible
+        for k, action in earlier.items()
+        if isinstance(action, CompareNodes) and action.stage == stage
+    }
     reports = _collect_reports(state, earlier, before)
     planning = _find_ablation_plan_status(state, earlier, visible, settings) if stage == "ablation" else "no"
     found = collect_trial_results(state, visible, before=before) if stage in ("tuning", "agenda") else ()
@@ -632,6 +669,12 @@ def build_snapshot(
             name: search.stages[name].reports[k]
             for name, k in reports.items()
             if k in visible and k in search.stages[name].reports
+        },
+        pending_comparisons=frozenset(pair for pair, known in asked.items() if not known),
+        sounder_by_pair={
+            pair: search.comparisons[pair].better
+            for pair, known in asked.items()
+            if known and pair in search.comparisons
         },
         trials=found,
         code_hashes={name: one.code for name, one in owed if name in nodes and nodes[name].is_finished},

@@ -33,6 +33,7 @@ from labwright.record.schema.decisions import (
     CONTEXT_TASK,
     MISSING_ABLATIONS_TASK,
     PROBE_TASK,
+    CompareNodes,
     Cost,
     ExpandTree,
     RunTask,
@@ -44,6 +45,7 @@ from labwright.record.schema.nodes import PHASES, STAGES, Phase
 from labwright.record.tuning_results import list_trial_cells
 from labwright.search.policy import MAX_LATE_DEBUGS
 from labwright.search.settings import SearchSettings
+from labwright.search.stage_snapshot import MAX_COMPARISONS
 from labwright.stages.settings import (
     MAX_ABLATION_PLAN_CALLS,
     MAX_AMEND_CALLS,
@@ -80,7 +82,7 @@ class Rank(IntEnum):
     """What is left out if money or tokens run short, lowest rank first; money for higher ranks is set aside."""
 
     EXTRA = 0
-    """Prior work, plan review, figures of nodes."""
+    """Prior work, plan review, figures of nodes, comparisons by a model."""
     SEARCH = 1
     """Code and verdicts of nodes."""
     POLISH = 2
@@ -140,7 +142,7 @@ def find_phase(state: RunState, decision_id: int, late: int | None = None) -> Ph
     decision are a reviewer's ablations; determined if not given."""
     decided = state.decisions.get(decision_id)
     match decided.action if decided is not None else None:
-        case ExpandTree() as action:
+        case ExpandTree() | CompareNodes() as action:
             return "missing" if decision_id > (_find_late_start(state) if late is None else late) else action.stage
         case RunTask(task=task):
             name = task.removesuffix(f" v{state.paper.version}")
@@ -254,8 +256,11 @@ class CostTable:
             yield stage, roles.VISION, picture, reviewed + plots
             yield stage, None, code, searched * attempts
             yield stage, None, Rank.CHECKS if stage == "agenda" else code, replicates[stage] * attempts
-            if stage != "missing":
-                yield stage, roles.SUMMARY, Rank.CHECKS, 1
+            if stage == "missing":
+                continue
+            compared = stage != "ablation"
+            yield stage, roles.COMPARE, Rank.EXTRA, (MAX_COMPARISONS if most else 1 / 3) * compared
+            yield stage, roles.SUMMARY, Rank.CHECKS, 1
         trials = count_trials(plan) if plan is not None else 0.0
         yield "tuning", None, Rank.SEARCH, trials * attempts * attempts
         plannings = MAX_ABLATION_PLAN_CALLS if most else 1
@@ -364,7 +369,7 @@ class CostTable:
 
     def estimate_action(self, action: SearchAction, state: RunState) -> Cost:
         """Return the likely cost of an action."""
-        calls: dict[AnyRole, float] = {}
+        calls: dict[AnyRole, float] = {roles.COMPARE: 1} if isinstance(action, CompareNodes) else {}
         if isinstance(action, ExpandTree) and action.kind not in ("replicate", "trial", "rung"):
             again = min(USUAL_REPLOTS, self.paper.replots)
             calls = {roles.VISION: 1 + again, roles.PLOT: again + (action.kind == "aggregate")}

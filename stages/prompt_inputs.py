@@ -20,7 +20,7 @@ from labwright.record.events.search_events import DecisionMade
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, read_source
 from labwright.record.schema.data_plan import DataPlan
-from labwright.record.schema.decisions import ExpandTree
+from labwright.record.schema.decisions import CompareNodes, ExpandTree
 from labwright.record.schema.nodes import (
     SEARCH_KINDS,
     STAGES,
@@ -39,6 +39,12 @@ from labwright.stages.difference_tables import build_tables
 from labwright.stages.run_context import RunContext
 
 # Summaries of a whole stage for prompts, bounded in size regardless of the number of nodes.
+<<<<<<< HEAD
+=======
+#
+# Nodes are ordered by coverage and gain as in `search`, but without marks, costs and comparisons: these may change
+# after a decision, while its prompt must not.
+>>>>>>> parent of 85fb08b0 (search: no model is asked about close calls)
 
 MAX_LINES = 24
 """Maximum number of lines: the latest nodes. A stage has at most 21 by default."""
@@ -273,7 +279,7 @@ def build_feedback_inputs(context: RunContext, decided: DecisionMade) -> Feedbac
 
 def build_decision_view(context: RunContext, decided: DecisionMade) -> StageSnapshot:
     """Return the part of the tree that a decision may see; the result does not change later."""
-    assert isinstance(decided.action, ExpandTree)
+    assert isinstance(decided.action, ExpandTree | CompareNodes)
     return build_snapshot(context.state, decided.action.stage, decided.seen, before=decided.k, settings=context.search)
 
 

@@ -98,7 +98,7 @@ def explain_selection(view: StageSnapshot) -> tuple[str, ...]:
             f"{reference.id}, for one seed: {' vs. '.join(means)}, the best of the others"
         )
     close = [node.id for node in view.indistinguishable_nodes]
-    if len(close) > 1:
+    if len(close) > 1:  # the reason for choosing this node among those that measurements do not distinguish
         sds = ", ".join(f"{dataset} {sd:.3g}" for dataset, sd in view.noise.items())
         reasons.append(
             f"the noise between seeds hides the differences of {', '.join(close)} (standard deviation over replicates: "
@@ -106,7 +106,12 @@ def explain_selection(view: StageSnapshot) -> tuple[str, ...]:
             if sds
             else f"{', '.join(close)} measured the same values"
         )
-        reasons.append(f"among them it is the {'cheaper' if view.prefers_cheaper else 'earlier'} one")
+        asked = {pair: better for pair, better in view.sounder_by_pair.items() if {*pair} <= {*close}}
+        if asked:
+            answers = [f"{a} or {b}: {better or 'neither'}" for (a, b), better in asked.items()]
+            reasons.append(f"a model was asked which is sounder to build on: {'; '.join(answers)}")
+        if best.id not in asked.values():
+            reasons.append(f"among them it is the {'cheaper' if view.prefers_cheaper else 'earlier'} one")
     if view.root is not None and best.id == view.root.id:
         reasons.append(f"no node of this stage improves on {best.id}" + (" by more than the noise" * bool(view.noise)))
     return tuple(reasons)

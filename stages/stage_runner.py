@@ -8,18 +8,28 @@ from __future__ import annotations
 from functools import partial
 from math import isfinite
 
+from labwright.models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
+from labwright.models.roles.node_assessment import COMPARE, CompareInputs, Preference
 from labwright.record.claims.estimates import find_winner
-from labwright.record.events.search_events import DecisionMade, HoursSetAside, StageWinnerChosen, TaskDone
+from labwright.record.events.search_events import (
+    DecisionMade,
+    HoursSetAside,
+    NodesCompared,
+    StageWinnerChosen,
+    TaskDone,
+)
 from labwright.record.retention import delete_unreferenced
 from labwright.record.schema.decisions import (
     ABLATION_PLAN_TASK,
     LOOK_TASKS,
+    CompareNodes,
     ExpandTree,
     SearchAction,
     VisibleDecisions,
     build_summary_task,
 )
 from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Node, StageName
+from labwright.record.source_tree import format_diff
 from labwright.search.hours import LimitHit, RoomCheck, TimeLimits, check_time, count_affordable_seeds, plan_hours
 from labwright.search.policy import FollowUpPolicy, Policy, RequestedWorkPolicy, build_policy
 from labwright.search.replication import build_lock, find_unsettled_stage, is_further_seed
@@ -30,6 +40,7 @@ from labwright.stages.ablation_plan import plan_ablations
 from labwright.stages.data_planning import fit_design
 from labwright.stages.evidence.resampling import continue_sampling, take_look
 from labwright.stages.nodes.node_runner import expand
+from labwright.stages.prompt_inputs import build_decision_view, build_node_brief
 from labwright.stages.run_context import RunContext, is_gate_open, record_time_limit, run_once
 from labwright.stages.stage_report import build_stage_view, explain_selection, summarise_stage
 
@@ -193,6 +204,9 @@ class StageRunner:
             await expand(context, decided, freed)
             await delete_unreferenced(context.folder, context.recorder)
             return
+        if isinstance(action, CompareNodes):
+            await compare_nodes(context, decided)
+            return
         client = context.models.make_client(decided.k, 0)
         if action == ABLATION_PLAN_TASK:
             await plan_ablations(context, decided, client)
@@ -229,6 +243,46 @@ def build_room_check(context: RunContext) -> RoomCheck:
         return LimitHit(reason, may_fit_later=budget.find_shortage(*actions, settled=True) is None)
 
     return room
+
+
+async def compare_nodes(context: RunContext, decided: DecisionMade) -> None:
+    """Record which node of a comparison is sounder; neither if the model gave no usable answer."""
+    action = decided.action
+    assert isinstance(action, CompareNodes)
+    try:
+        answer = await context.models.make_client(decided.k, 0).ask(COMPARE, build_compare_inputs(context, decided))
+    except (ModelOutputInvalid, ModelRefused, BudgetSpent) as error:
+        answer = Preference(better="neither", reasons=f"the model gave no usable answer: {error}")
+    context.recorder.append(
+        NodesCompared(
+            k=decided.k,
+            a=action.a,
+            b=action.b,
+            better={"a": action.a, "b": action.b}.get(answer.better),
+            reasons=answer.reasons,
+        )
+    )
+
+
+def build_compare_inputs(context: RunContext, decided: DecisionMade) -> CompareInputs:
+    """Build the inputs of role `compare`: both nodes and the noise that hides their difference."""
+    action = decided.action
+    assert isinstance(action, CompareNodes)
+    view, timed = build_decision_view(context, decided), context.search.order == "arrival"
+    a, b = (
+        build_node_brief(context.folder, node).model_copy(
+            update={"seconds": node.attempts[-1].seconds if timed and node.attempts else None}
+        )
+        for node in (view.nodes[action.a], view.nodes[action.b])
+    )
+    return CompareInputs(
+        **dict(context.build_study_inputs(decided.k)),
+        stage=action.stage,
+        a=a,
+        b=b,
+        difference=format_diff(a.code, b.code, ("A", "B")),
+        noise=view.noise,
+    )
 
 
 def _explain_no_winner(context: RunContext) -> str:

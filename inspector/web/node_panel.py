@@ -24,7 +24,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.retention import list_recorded_files
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import DataPlan, Measurement
-from labwright.record.schema.decisions import ExpandTree, RunTask
+from labwright.record.schema.decisions import CompareNodes, ExpandTree, RunTask
 from labwright.record.schema.nodes import KIND_NAMES, Attempt, Node, format_node_id
 from labwright.record.source_tree import CODE_FILE, ArmCode, format_arm_path
 
@@ -97,6 +97,8 @@ def build_call(state: RunState, answered: CallAnswered) -> ModelCall:
     match decided.action if decided is not None else None:
         case ExpandTree(stage=stage, kind=kind):
             purpose = f"{KIND_NAMES[kind]} in {stage}"
+        case CompareNodes(a=a, b=b):
+            purpose = f"compare {a} and {b}"
         case RunTask(task=task):
             purpose = task
         case _:

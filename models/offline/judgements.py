@@ -25,7 +25,14 @@ from labwright.models.roles.claim_reader import (
 )
 from labwright.models.roles.figures import FigureReviews, PaperFigureReviews, VisionInputs
 from labwright.models.roles.judge import Influence
-from labwright.models.roles.node_assessment import CodeReading, FeedbackInputs, StageReport, SummaryInputs
+from labwright.models.roles.node_assessment import (
+    CodeReading,
+    CompareInputs,
+    FeedbackInputs,
+    Preference,
+    StageReport,
+    SummaryInputs,
+)
 from labwright.models.roles.paper_revision import CiteQueries, CiteSelection, CopyEdits
 from labwright.models.roles.study_plan import PriorSearch, PriorWork, ProtocolReview
 from labwright.record.schema.claims import ClaimDirection, ComparedSentence, ReadClaim, ReadSentence, SentenceLabel
@@ -121,7 +128,7 @@ def answer_setup_reader(inputs: SetupReaderInputs) -> ComparedSentences:
     )
 
 
-# Roles `vision`, `feedback`, `summary`: judgements from findings, measurements and statistics only.
+# Roles `vision`, `feedback`, `compare`, `summary`: judgements from findings, measurements and statistics only.
 
 NEXT_STEP: dict[StageName, str] = {
     "preliminary": "Tune both arms.",
@@ -174,6 +181,13 @@ def answer_feedback(inputs: FeedbackInputs) -> NodeVerdict:
     return NodeVerdict(
         sound=True, analysis=said if gains else "Every condition was measured.", next_step=NEXT_STEP[inputs.stage]
     )
+
+
+def answer_compare(inputs: CompareInputs) -> Preference:
+    """Answer neither: this model sees what a program measured, but cannot judge its code."""
+    names = f"{inputs.a.varies or inputs.a.id} and {inputs.b.varies or inputs.b.id}"
+    reason = f"{names} measured the same within the noise; the offline model does not read code."
+    return Preference(better="neither", reasons=reason)
 
 
 def answer_summary(inputs: SummaryInputs) -> StageReport:

@@ -9,7 +9,7 @@ from labwright.models.roles.experiment_code import CODE, CODER
 from labwright.models.roles.figures import FIGURE_REVIEW, FIGURES, PLOT, VISION
 from labwright.models.roles.ideation import DIGEST, IDEA, IDEA_MATCH, IDEA_OF, IDEA_REFLECT, PROPOSAL, RELATED_WORK
 from labwright.models.roles.judge import INFLUENCE, JUDGE, PREFER
-from labwright.models.roles.node_assessment import CODE_READER, FEEDBACK, SUMMARY
+from labwright.models.roles.node_assessment import CODE_READER, COMPARE, FEEDBACK, SUMMARY
 from labwright.models.roles.paper_revision import (
     ADDENDUM,
     CITE_ASK,
@@ -40,6 +40,7 @@ ROLES: Mapping[str, AnyRole] = {
         PLOT,
         VISION,
         FEEDBACK,
+        COMPARE,
         SUMMARY,
         FIGURES,
         OUTLINE,

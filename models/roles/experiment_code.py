@@ -110,13 +110,14 @@ class Tables(FrozenModel):
 
 
 class NodeBrief(FrozenModel):
-    """A node with its code: the node to start from or to ablate."""
+    """A node with its code: the node to start from, to ablate or to compare."""
 
     id: str
     kind: NodeKind
     plan: str
     varies: str = ""
     files: dict[str, str] = Field(default={}, description="path -> text; plots.py as last accepted")
+    seconds: float | None = Field(default=None, description="wall-clock seconds; None if time decides nothing")
     measurements: tuple[Measurement, ...] = ()
     ran: tuple[Attempt, ...] = Field(default=(), description="every execution of its code")
     analysis: str = ""

@@ -1,4 +1,4 @@
-"""Assess experiments: one node (`feedback`) or a stage (`summary`).
+"""Assess experiments: one node (`feedback`), two nodes (`compare`) or a stage (`summary`).
 
 Also the reading of a node's code.
 """
@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from labwright.models.roles.experiment_code import NodeLine, RequiredMeasurements, StudyInputs, Tables
+from labwright.models.roles.experiment_code import NodeBrief, NodeLine, RequiredMeasurements, StudyInputs, Tables
 from labwright.models.roles.role import Role
 from labwright.record.baseline_check import Ablation
 from labwright.record.claims.differences import ClaimDifference
@@ -52,6 +52,28 @@ class FeedbackInputs(StudyInputs):
 
 
 FEEDBACK = Role("feedback", FeedbackInputs, NodeVerdict, prompt_tokens=14_000, typical_tokens=(3900, 400))
+
+
+class CompareInputs(StudyInputs):
+    """Two nodes that measurements cannot distinguish."""
+
+    stage: StageName
+    a: NodeBrief
+    b: NodeBrief
+    difference: str = Field(description="unified diff of their code, from a to b")
+    noise: dict[str, float] = Field(
+        description="dataset -> standard deviation over seeds of the primary metric's mean over the deciding cells"
+    )
+
+
+class Preference(FrozenModel):
+    """The sounder of two nodes to build on."""
+
+    better: Literal["a", "b", "neither"]
+    reasons: str = Field(description="two to four sentences, with locations in the code")
+
+
+COMPARE = Role("compare", CompareInputs, Preference, temperature=0.0, prompt_tokens=20_000, typical_tokens=(7000, 300))
 
 
 class Statistic(FrozenModel):

@@ -225,6 +225,17 @@ class TaskDone(FrozenModel):
     k: int
 
 
+class NodesCompared(FrozenModel):
+    """Decision k, a comparison of two nodes, has a result; this pair is not compared again."""
+
+    type: Literal["compared"] = "compared"
+    k: int
+    a: str
+    b: str
+    better: str | None = Field(default=None, description="the sounder node; None: neither")
+    reasons: str = ""
+
+
 class StageWinnerChosen(FrozenModel):
     """A stage's search ended and selected this node (None: no good node was found).
 
@@ -407,6 +418,7 @@ SearchEvent = (
     | ProtocolReviewed
     | DecisionMade
     | TaskDone
+    | NodesCompared
     | StageWinnerChosen
     | ConfirmationLocked
     | LookTaken

@@ -86,6 +86,7 @@ from labwright.record.events.search_events import (
     NodePlotted,
     NodeProbed,
     NodeProposed,
+    NodesCompared,
     NodeStepEntered,
     NodeSuspected,
     PlanAmended,
@@ -107,7 +108,7 @@ from labwright.record.reducers.run_state import (
     UserCommand,
     collect_mark_reasons,
 )
-from labwright.record.schema.decisions import Cost, ExpandTree, RunTask, WidenDimension
+from labwright.record.schema.decisions import CompareNodes, Cost, ExpandTree, RunTask, WidenDimension
 from labwright.record.schema.nodes import SELECTION_KINDS, STAGES, Node, NodeStep, PlotRun, StageName, format_node_id
 from labwright.record.tuning_results import index_trial_results
 
@@ -154,6 +155,7 @@ KEYED: dict[type, tuple[str, tuple[str, ...]]] = {
     PromptChanged: ("calls.changed_prompts", ("key",)),
     CallUnanswered: ("calls.unanswered_calls", ("key",)),
     CellsRequired: ("required_cells", ("node",)),
+    NodesCompared: ("search.comparisons", ("a", "b")),
     FiguresReviewed: ("paper.figure_reviews", ("round",)),
     MutationTried: ("ablation.tried_mutations", ("part", "way")),
     LiteratureSearched: ("ideation.literature_searches", ("k", "n")),
@@ -467,6 +469,8 @@ def _apply_work_event(state: RunState, event: Event, at: float) -> None:
             _finish_decision(state, event.k)
             if (decided := state.decisions.get(event.k)) and decided.action == RunTask(task="score tests"):
                 search.scored_at = state.active_seconds
+        case NodesCompared():
+            _finish_decision(state, event.k)
         case StageWinnerChosen():
             search.stages[event.stage].settlements.append((state.last_decision, event))
         case StageSummarised():
@@ -507,7 +511,7 @@ def _apply_decision(state: RunState, event: DecisionMade, at: float) -> None:
         stage = state.search.stages[action.stage]
         if stage.began_at is None:
             stage.began_at = state.active_seconds
-    elif not isinstance(event.action, RunTask):
+    elif not isinstance(event.action, RunTask | CompareNodes):
         state.finished_decisions.add(event.k)
         if isinstance(event.action, WidenDimension):
             state.search.widened_dimensions[event.action.dimension] = event.action

@@ -66,6 +66,7 @@ from labwright.record.events.search_events import (
     LookTaken,
     MissingAblationsNamed,
     NodeProbed,
+    NodesCompared,
     PlanAmended,
     ProtocolReviewed,
     StageWinnerChosen,
@@ -341,7 +342,7 @@ class PaperState:
         return name if self.version == 1 else f"{name} v{self.version}"
 
 
-# The search of a study with a paper: its plan, stages, trials, and sealed test data.
+# The search of a study with a paper: its plan, stages, trials, comparisons, and sealed test data.
 
 
 @dataclass
@@ -396,6 +397,7 @@ class SearchState:
     installed_packages: InstalledPackages | None = None
     hub_items: tuple[HubItem, ...] = ()
     stages: dict[StageName, StageState] = field(default_factory=lambda: {name: StageState() for name in STAGES})
+    comparisons: dict[tuple[str, str], NodesCompared] = field(default_factory=dict[tuple[str, str], NodesCompared])
     """Comparisons by pair of nodes, the one that was decided on earlier first."""
     trials: dict[tuple[str, int], Trial] = field(default_factory=dict[tuple[str, int], Trial])
     """Every setting that was decided on for an arm, by arm and number."""
@@ -587,7 +589,7 @@ class RunState:
     required_cells: dict[str, CellsRequired] = field(default_factory=dict[str, CellsRequired])
     cells: CellRunIndex = field(default_factory=CellRunIndex)
     finished_decisions: set[int] = field(default_factory=set[int])
-    """Decisions whose work is done: nodes judged, waits, stage ends, and finished tasks."""
+    """Decisions whose work is done: nodes judged, comparisons made, waits, stage ends, and finished tasks."""
     decision_contexts: dict[int, DecisionContext] = field(default_factory=dict[int, DecisionContext])
     internal_faults: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Internal error (`Failure.ours`) -> affected nodes; reset when the error ended the run."""

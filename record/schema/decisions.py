@@ -199,6 +199,15 @@ class WidenDimension(FrozenModel):
     arm: str = Field(description="arm whose chosen setting lies at the edge")
 
 
+class CompareNodes(FrozenModel):
+    """Ask which of two nodes is sounder to build on, since measurements cannot distinguish them."""
+
+    do: Literal["compare"] = "compare"
+    stage: StageName
+    a: str = Field(description="id of the node that was decided on earlier")
+    b: str
+
+
 class WaitForResult(FrozenModel):
     """Do nothing until the next result arrives."""
 
@@ -241,7 +250,9 @@ PROBE_TASK = "probe the winner"
 MISSING_ABLATIONS_TASK = RunTask(task="missing ablations")
 """Task after the draft: determine the ablations that a reviewer would request, run and score them, and report them."""
 
-SearchAction = Annotated[ExpandTree | WidenDimension | WaitForResult | EndStage | RunTask, Field(discriminator="do")]
+SearchAction = Annotated[
+    ExpandTree | WidenDimension | CompareNodes | WaitForResult | EndStage | RunTask, Field(discriminator="do")
+]
 
 
 class VisibleDecisions(FrozenModel):

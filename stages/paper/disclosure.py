@@ -42,7 +42,8 @@ SELECTION_RULES = {
     "next node": "search.policy picks the parent from validation results that the decision may see (docs/search.md)",
     "best of a stage": "of the nodes that worked and are not suspect, those that measured most cells of the data plan; "
     "of these the largest mean gain of the primary metric on validation data; where measured noise "
-    "hides the difference, the earlier one (order ticket) or the cheaper one (arrival)",
+    "hides the difference, the one that a comparison found sounder, else the earlier one (order "
+    "ticket) or the cheaper one (arrival)",
     "what the paper reports": "the best of the last stage before ablation that found one, by replicates alone: the "
     "seed that the search looked at is left out",
     "test data": "scored once, at the looks or after the last stage, for that node, the ablations that worked, and "
@@ -107,6 +108,7 @@ def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> st
             "values": compute_reference_claims(state),
             "beats every arm on": [one.dataset for one in find_reference_wins(state)] if plan is not None else [],
         },
+        "comparisons": list(search.comparisons.values()),
         "probes": search.probes,
         "readings": search.code_readings,
         "seedless": nodes_ignoring_seed(state),

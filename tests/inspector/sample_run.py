@@ -11,6 +11,7 @@ from labwright.record.events.search_events import (
     NodeJudged,
     NodePlotted,
     NodeProposed,
+    NodesCompared,
     PlanPrepared,
     PlotsReviewed,
     StageSummarised,
@@ -19,7 +20,7 @@ from labwright.record.events.search_events import (
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
-from labwright.record.schema.decisions import CallKey, ExpandTree, TokenUsage
+from labwright.record.schema.decisions import CallKey, CompareNodes, ExpandTree, TokenUsage
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import Attempt, Failure, NodeKind, StageName, StageSummary, format_node_id
 from labwright.record.schema.paper import FigureReview
@@ -151,7 +152,12 @@ def make_eventful() -> EventStory:
         AttemptExecuted(node=doomed, attempt=Attempt(number=1, seconds=9.0, failure=hopeless)),
         NodeJudged(node=doomed, status="pruned", failure=hopeless, reasons=(HOSTILE,)),
     )
-    story.add(LimitReached(stage="tuning", reason="limit of 9 model calls " + HOSTILE))
+    story.k += 1
+    story.add(
+        DecisionMade(k=story.k, action=CompareNodes(stage="tuning", a=best, b=slow)),
+        NodesCompared(k=story.k, a=best, b=slow, better=slow, reasons="it is simpler " + HOSTILE),
+        LimitReached(stage="tuning", reason="limit of 9 model calls " + HOSTILE),
+    )
     return story
 
 

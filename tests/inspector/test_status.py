@@ -138,6 +138,7 @@ def test_the_stage_that_is_searched_and_what_the_one_before_still_has_to_do() ->
     words = [one.text for one in found.last_events]
     assert any(text.startswith("n0005 ran 1m20s again, with a limit of 90 s instead of 60 s") for text in words)
     assert any(text.startswith("n0006 tune pruned: far below its peers") for text in words)
+    assert any(text.startswith("n0001 and n0005 compared: n0005 is sounder: it is simpler") for text in words)
     assert words[-1].startswith("limit of tuning reached: limit of 9 model calls")
 
 

@@ -47,7 +47,7 @@ from labwright.models.roles.judge import (
     ShownPages,
     ShownPaper,
 )
-from labwright.models.roles.node_assessment import FeedbackInputs, Statistic, SummaryInputs
+from labwright.models.roles.node_assessment import CompareInputs, FeedbackInputs, Statistic, SummaryInputs
 from labwright.models.roles.paper_revision import (
     CiteAskInputs,
     CiteSelectInputs,
@@ -560,6 +560,32 @@ INPUTS: dict[str, BaseModel] = {
         ran=RAN,
         figures=(
             FigureReview(name="loss.png", readable=True, issues=("The title is long.",), description="Losses fall."),
+        ),
+    ),
+    "compare": CompareInputs(
+        idea=IDEA,
+        data_plan=PLAN,
+        facts=FACTS,
+        stage="tuning",
+        noise={"digits": 0.0123},
+        difference="--- A\n+++ B\n@@ -1 +1 @@\n-LEARNING_RATE = 0.01\n+LEARNING_RATE = 0.003",
+        a=NodeBrief(
+            kind="improve",
+            id="n3",
+            plan="A two-layer network.",
+            varies="design",
+            files={"experiment.py": "LEARNING_RATE = 0.01\n"},
+            measurements=MEASUREMENTS,
+            seconds=12.5,
+            analysis="Both arms train.",
+        ),
+        b=NodeBrief(
+            kind="improve",
+            id="n5",
+            plan="Learning rate down.",
+            varies="LEARNING_RATE=0.003",
+            files={"experiment.py": "LEARNING_RATE = 0.003\n"},
+            measurements=MEASUREMENTS,
         ),
     ),
     "summary": SummaryInputs(

@@ -32,7 +32,7 @@ from labwright.models.errors import (
 )
 from labwright.models.replay import ScriptedModel
 from labwright.models.roles import ROLES
-from labwright.models.roles.node_assessment import SUMMARY, StageReport
+from labwright.models.roles.node_assessment import COMPARE, Preference
 from labwright.models.settings import Alternative, ModelSettings, Price, RoleModel
 from labwright.record.event_log import MemoryLog
 from labwright.record.events import Event
@@ -52,7 +52,7 @@ from labwright.record.schema.idea import Idea
 from tests.models.examples import INPUTS
 
 PRICED = ModelSettings(
-    name="vllm:m", prices={"vllm:m": Price(input=1.0, output=10.0)}, roles={"summary": RoleModel(max_tokens=1000)}
+    name="vllm:m", prices={"vllm:m": Price(input=1.0, output=10.0)}, roles={"compare": RoleModel(max_tokens=1000)}
 )
 
 
@@ -93,23 +93,23 @@ class Answers(ScriptedModel):
     """Fails in a given way, or takes a given part of what is set aside."""
 
     def __init__(self, *told: ModelError | TokenUsage) -> None:
-        super().__init__(lambda request: StageReport(tried="t", found="f"))
+        super().__init__(lambda request: Preference(better="a", reasons="r"))
         self._told = iter(told)
 
     async def answer(self, request: ModelRequest) -> Reply:
         told = next(self._told)
         if isinstance(told, ModelError):
             raise told
-        return Reply(output=StageReport(tried="t", found="f"), usage=told, model="m")
+        return Reply(output=Preference(better="a", reasons="r"), usage=told, model="m")
 
 
 def ask(log: MemoryLog, caps: BudgetSettings, *told: ModelError | TokenUsage, shares: Equal | None = None) -> BaseModel:
     budget = Budget(caps, log, PRICED, shares or Equal())
     models = Models(Answers(*told), log, PRICED, lambda: 0.0, budget=budget)
-    return asyncio.run(models.make_client(1, 0).ask(ROLES["summary"], INPUTS["summary"]))
+    return asyncio.run(models.make_client(1, 0).ask(ROLES["compare"], INPUTS["compare"]))
 
 
-KEY = str(CallKey(decision=1, attempt=0, role="summary", ordinal=0))
+KEY = str(CallKey(decision=1, attempt=0, role="compare", ordinal=0))
 TOOK = TokenUsage(input_tokens=100, output_tokens=10, usd=0.25)
 
 
@@ -170,7 +170,7 @@ def test_an_optional_call_is_left_out_and_the_run_goes_on() -> None:
     log = log_of()
     budget = Budget(BudgetSettings(usd=1.5), log, PRICED, Equal(Cost(usd=1.49), "optional"))
     client = Models(Answers(), log, PRICED, lambda: 0.0, budget=budget).make_client(1, 0)
-    assert asyncio.run(client.ask_or_none(ROLES["summary"], INPUTS["summary"], instead="nothing")) is None
+    assert asyncio.run(client.ask_or_none(ROLES["compare"], INPUTS["compare"], instead="nothing")) is None
     left_out = log.events[-1]
     assert isinstance(left_out, CallUnanswered) and "the budget of $1.50" in left_out.why
     assert log.state.limit_reason is None
@@ -185,10 +185,10 @@ def test_a_call_without_room_for_its_retries_is_one_request_and_is_repeated_whil
         single: tuple[bool, ...] = ()
 
     log, model = log_of(), OneByOne(ModelOutputInvalid("prose"), TOOK)
-    single = compute_max_call_cost(PRICED, SUMMARY, 5000, max_tokens=1000, single=True).usd
+    single = compute_max_call_cost(PRICED, COMPARE, 5000, max_tokens=1000, single=True).usd
     budget = Budget(BudgetSettings(usd=3 * single), log, PRICED, Equal())
     models = Models(model, log, PRICED, lambda: 0.0, budget=budget)
-    asyncio.run(models.make_client(1, 0).ask(ROLES["summary"], INPUTS["summary"]))
+    asyncio.run(models.make_client(1, 0).ask(ROLES["compare"], INPUTS["compare"]))
     (lost,) = log.state.calls.lost_costs.values()
     assert model.single == (True, True) and 0 < lost.usd <= single
     assert log.state.calls.spent_cost.usd == pytest.approx(0.25 + lost.usd)
@@ -207,12 +207,12 @@ async def test_a_call_without_room_beside_others_waits_for_them() -> None:
 
     cheap = TokenUsage(input_tokens=1, usd=0.0)
     log, model = log_of(), Slow(*[cheap] * 8)
-    single = compute_max_call_cost(PRICED, SUMMARY, 5000, max_tokens=1000, single=True).usd
+    single = compute_max_call_cost(PRICED, COMPARE, 5000, max_tokens=1000, single=True).usd
     models = Models(
         model, log, PRICED, lambda: 0.0, budget=Budget(BudgetSettings(usd=2 * single), log, PRICED, Equal())
     )
     clients = [models.make_client(1, attempt) for attempt in range(8)]
-    await asyncio.gather(*(one.ask(ROLES["summary"], INPUTS["summary"]) for one in clients))
+    await asyncio.gather(*(one.ask(ROLES["compare"], INPUTS["compare"]) for one in clients))
     assert 1 < model.most_at_once < 8 and len(log.state.calls.answers) == 8 and log.state.limit_reason is None
 
 
@@ -226,19 +226,19 @@ def test_a_cap_on_one_thing_does_not_stop_what_takes_none_of_it() -> None:
 
 def test_the_most_counts_every_retry_of_every_model_that_may_be_asked() -> None:
     once = PRICED.model_copy(update={"output_retries": 0, "retries": 0})
-    assert compute_max_call_cost(once, SUMMARY, 2000) == Cost(usd=(2000 + 10 * 1000) / 1e6, tokens=3000)
-    assert compute_max_call_cost(PRICED, SUMMARY, 2000).tokens > 5 * 3000
+    assert compute_max_call_cost(once, COMPARE, 2000) == Cost(usd=(2000 + 10 * 1000) / 1e6, tokens=3000)
+    assert compute_max_call_cost(PRICED, COMPARE, 2000).tokens > 5 * 3000
     dear = {**PRICED.prices, "vllm:dear": Price(input=5.0, output=50.0)}
     chain = once.model_copy(update={"prices": dear, "fallbacks": (Alternative(name="vllm:dear"),)})
-    assert compute_max_call_cost(chain, SUMMARY, 2000).usd == pytest.approx(
-        6 * compute_max_call_cost(once, SUMMARY, 2000).usd
+    assert compute_max_call_cost(chain, COMPARE, 2000).usd == pytest.approx(
+        6 * compute_max_call_cost(once, COMPARE, 2000).usd
     )
 
 
 def test_prompts_are_estimated_upwards() -> None:
-    model = ScriptedModel(lambda request: StageReport(tried="t", found="f"))
+    model = ScriptedModel(lambda request: Preference(better="a", reasons="r"))
     models = Models(model, log_of(), PRICED, lambda: 0.0)
-    asyncio.run(models.make_client(1, 0).ask(ROLES["summary"], INPUTS["summary"], images=[Image(b"")]))
+    asyncio.run(models.make_client(1, 0).ask(ROLES["compare"], INPUTS["compare"], images=[Image(b"")]))
     shown = model.requests[0].prompt
     assert estimate_prompt_tokens(model.requests[0]) > (len(shown.system) + len(shown.user)) / 2 + 5000
 

@@ -28,7 +28,7 @@ from tests.models.examples import ABLATION, CODE, FACTS, IDEA, INPUTS, PARENT, P
 
 LONG = "One rule. " * 3000 + "The last rule fixes 128 hidden units."
 PROSE = st.text(alphabet=st.sampled_from("ab .!?\n"), max_size=400)
-STUDY: tuple[str, ...] = ("code", "feedback", "summary", "figures", "ablation_plan", "missing_ablations")
+STUDY: tuple[str, ...] = ("code", "feedback", "compare", "summary", "figures", "ablation_plan", "missing_ablations")
 PAPER: tuple[str, ...] = ("outline", "write", "reflect")
 
 

@@ -22,6 +22,7 @@ from labwright.models.prompt_filters import MIN_CUT_SHARE, cut_line, cut_middle,
 from labwright.models.roles import ROLES as PRODUCT_ROLES
 from labwright.models.roles.experiment_code import (
     CodeInputs,
+    NodeBrief,
     NodeInFlight,
     NodeLine,
     ProgramInputs,
@@ -47,7 +48,7 @@ from labwright.models.roles.judge import (
     ScoreScale,
     ShownPaper,
 )
-from labwright.models.roles.node_assessment import FEEDBACK, SUMMARY, Statistic
+from labwright.models.roles.node_assessment import COMPARE, FEEDBACK, SUMMARY, CompareInputs, Statistic
 from labwright.models.roles.paper_revision import REFLECT, ReflectInputs
 from labwright.models.roles.paper_writing import ClaimLine, Reference, RequiredStatement, SectionInputs
 from labwright.models.roles.repository import ShownArm, ShownRepository
@@ -166,7 +167,7 @@ def test_each_kind_of_node_has_its_own_instruction(stage: StageName, kind: NodeK
     assert_snapshot(f"code-{kind}.txt", user)
 
 
-@pytest.mark.parametrize("role", ["plot", "vision", "feedback", "summary"])
+@pytest.mark.parametrize("role", ["plot", "vision", "feedback", "compare", "summary"])
 def test_the_system_part_of_a_role_that_repeats_holds_no_words_of_one_call(role: str) -> None:
     """What stays the same comes first, so that a provider's cache finds it."""
     inputs = INPUTS[role]
@@ -334,6 +335,19 @@ def huge() -> dict[str, BaseModel]:
         }
     )
     siblings = tuple(NodeLine(id=f"n{i}", kind="tune", varies=LONG, outcome=LONG) for i in range(500))
+<<<<<<< HEAD
+=======
+    rest = OmittedNodes(worked=9, failed={"shape": 9}, tried=(LONG,) * 500, more=9)
+    contender = NodeBrief(
+        kind="improve",
+        id="n1",
+        plan=LONG,
+        varies=LONG,
+        files={"experiment.py": "pass"},
+        measurements=measured,
+        analysis=LONG,
+    )
+>>>>>>> parent of 85fb08b0 (search: no model is asked about close calls)
     statistics = tuple(
         Statistic(key=f"k{i}", name="log_loss", dataset="d", condition="c", mean=1, sd=None, n=1, low=None, high=None)
         for i in range(3000)
@@ -403,6 +417,7 @@ def huge() -> dict[str, BaseModel]:
             "parent_measurements": measured,
             "figures": (review,) * 50,
         },
+        "compare": {"a": contender, "b": contender, "difference": LONG},
         "summary": {
             "statistics": statistics,
             "best_plan": LONG,
@@ -623,6 +638,19 @@ def test_a_verdict_on_an_ablation_knows_what_was_planned() -> None:
 def test_inputs_of_the_examples_have_the_types_of_their_roles() -> None:
     assert isinstance(INPUTS["code"], CodeInputs) and isinstance(INPUTS["write"], SectionInputs)
     assert isinstance(INPUTS["plot"], PlotInputs) and INPUTS["plot"].lab_reference == LAB
+
+
+def test_a_comparison_shows_both_programs_alike_and_no_ids() -> None:
+    inputs = INPUTS["compare"]
+    assert isinstance(inputs, CompareInputs)
+    named = {letter: getattr(inputs, letter).model_copy(update={"id": f"node-{letter}"}) for letter in ("a", "b")}
+    user = render(COMPARE, inputs.model_copy(update=named)).user
+    first, second = user.split("# Where")[0].split("# A\n")[1].split("# B\n")
+    assert "LEARNING_RATE = 0.01" in first and "LEARNING_RATE = 0.003" in second
+    assert "node-" not in user, "ids tell which was made first"
+    assert "\n-LEARNING_RATE = 0.01\n+LEARNING_RATE = 0.003\n" in user and "identical" not in user
+    assert "They are identical" in render(COMPARE, inputs.model_copy(update={"difference": ""})).user
+    assert "digits: 0.0123" in user and user.rstrip().endswith("Which is the sounder basis?")
 
 
 CELLS = "import lab\ndef run(cell):\n    train(cell.setting['learning_rate'])\nlab.measure(run)\n"

@@ -13,6 +13,7 @@ from tests.models.examples import CODE, INPUTS, PARENT
 STUDY: tuple[str, ...] = (
     "code",
     "feedback",
+    "compare",
     "summary",
     "figures",
     "ablation_plan",

@@ -14,9 +14,9 @@ from labwright.models import roles
 from labwright.models.backend import Backend, Image, ModelRequest, Prompt
 from labwright.models.errors import ImagesRefused, ModelConfigError, ModelOutputInvalid, ModelRefused
 from labwright.models.retry import open_backend
+from labwright.models.roles.node_assessment import Preference
 from labwright.models.roles.paper_revision import Reflection
 from labwright.models.settings import ModelSettings
-from labwright.record.schema.nodes import NodeVerdict
 from labwright.record.schema.paper import PaperDraft, Section
 from tests.models.examples import CODE
 from tests.models.json_server import JsonServer, make_completion, make_tool_call
@@ -302,11 +302,11 @@ async def test_a_wrong_answer_is_shown_its_error_in_every_mode(mode: str) -> Non
 ANSWERS: list[BaseModel] = [
     PaperDraft(title="T", abstract="A", sections=(Section(title="S", body=r"\result{k}"),), captions={"f": "c"}),
     Reflection(done=False, captions={"a": "b"}),
-    NodeVerdict(sound=True, analysis="It is."),
+    Preference(better="a", reasons="It is."),
 ]
 
 
-@pytest.mark.parametrize("output", [PaperDraft, Reflection, NodeVerdict])
+@pytest.mark.parametrize("output", [PaperDraft, Reflection, Preference])
 @pytest.mark.parametrize("mode", ["tool", "native", "prompted"])
 async def test_the_answers_of_a_run_pass_in_every_mode(mode: str, output: type[BaseModel]) -> None:
     told = next(one for one in ANSWERS if type(one) is output)

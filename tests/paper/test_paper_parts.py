@@ -17,12 +17,12 @@ from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import compute_paper_claims, find_ablation_conditions
 from labwright.record.events.paper_events import FiguresDrawn
 from labwright.record.events.run_events import LimitReached
-from labwright.record.events.search_events import AttemptExecuted, DecisionMade, NodeJudged
+from labwright.record.events.search_events import AttemptExecuted, DecisionMade, NodeJudged, NodesCompared
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RoleUsage, RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import Arm, DatasetFacts
-from labwright.record.schema.decisions import Cost, ExpandTree
+from labwright.record.schema.decisions import CompareNodes, Cost, ExpandTree
 from labwright.record.schema.nodes import Attempt, Failure
 from labwright.record.schema.paper import FinalFigure, PaperDraft, PaperFinding, Section
 from labwright.record.table import Table
@@ -141,7 +141,7 @@ def test_the_appendix_says_that_no_model_was_called_and_has_failures():
 
 
 def eventful() -> RunState:
-    """Build the synthetic run with a pruned node, retries for time and for memory, and a limit."""
+    """Build the synthetic run with a pruned node, retries for time and for memory, two comparisons and a limit."""
     log = synthetic_paper.make_events()
     k = sum(isinstance(event, DecisionMade) for event in log)
     timeout = Failure(kind="timeout", message="ran longer than 60 s")
@@ -161,7 +161,12 @@ def eventful() -> RunState:
         log += [AttemptExecuted(node=node, attempt=one) for one in made]
         status = "pruned" if failure is hopeless else "buggy" if failure else "good"
         log.append(NodeJudged(node=node, status=status, failure=failure, reasons=("why",) if failure else ()))
-    log += [LimitReached(stage="agenda", reason="limit of 30 model calls: 28 are made")]
+    log += [
+        DecisionMade(k=k + 4, action=CompareNodes(stage="tuning", a="n0003", b="n0005")),
+        NodesCompared(k=k + 4, a="n0003", b="n0005", better="n0005", reasons="n0003 fits its scaler on 100% of it"),
+        DecisionMade(k=k + 5, action=CompareNodes(stage="tuning", a="n0004", b="n0005")),
+        LimitReached(stage="agenda", reason="limit of 30 model calls: 28 are made"),
+    ]
     return fold_events((event, float(at)) for at, event in enumerate(log))
 
 

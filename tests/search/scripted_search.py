@@ -20,6 +20,7 @@ from labwright.record.events.search_events import (
     LookTaken,
     NodeJudged,
     NodeProposed,
+    NodesCompared,
     PlanPrepared,
     StageWinnerChosen,
     TaskDone,
@@ -35,7 +36,7 @@ from labwright.record.schema.data_plan import (
     MetricSpec,
     TuningPlan,
 )
-from labwright.record.schema.decisions import LOOK_TASKS, EndStage, ExpandTree, SearchAction
+from labwright.record.schema.decisions import LOOK_TASKS, CompareNodes, EndStage, ExpandTree, SearchAction
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import STAGES, Attempt, Cell, CellRun, Failure, StageName, format_node_id
 from labwright.record.tuning_results import list_trial_cells
@@ -150,9 +151,13 @@ class SearchWorld:
         return tuple(measure(rng.random(), arm.name, seed=action.seed) for arm in PLAN.arms)
 
     def _answer(self, decided: DecisionMade) -> None:
-        if decided.action in LOOK_TASKS:
-            self.take_look(LOOK_TASKS.index(decided.action))
-        self.log.append(TaskDone(k=decided.k))
+        if isinstance(decided.action, CompareNodes):
+            a, b = decided.action.a, decided.action.b
+            self.log.append(NodesCompared(k=decided.k, a=a, b=b, better=Random(f"{a}/{b}").choice((a, b, None))))
+        else:
+            if decided.action in LOOK_TASKS:
+                self.take_look(LOOK_TASKS.index(decided.action))
+            self.log.append(TaskDone(k=decided.k))
 
     def take_look(self, look: int) -> None:
         """Record a look that decides nothing, or everything from the look `conclusive_look` on."""

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from labwright.record.event_log import MemoryLog
+from labwright.record.events.run_events import LimitReached
 from labwright.record.events.search_events import (
     AttemptExecuted,
     DecisionMade,
     NodeJudged,
     NodeProposed,
+    NodesCompared,
     PlanPrepared,
     StageWinnerChosen,
 )
 from labwright.record.schema.data_plan import DataPlan, DatasetUse, MetricSpec
-from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
+from labwright.record.schema.decisions import CompareNodes, EndStage, ExpandTree, VisibleDecisions, WaitForResult
 from labwright.record.schema.nodes import STAGES, Attempt, Cell, CellOutcomeLine, PanelEntry, StageName
+from labwright.search import stage_snapshot
+from labwright.search.policy import BestFirstPolicy
 from labwright.search.stage_snapshot import (
     StageSnapshot,
     build_snapshot,
@@ -114,3 +120,41 @@ def test_differences_within_the_noise_go_to_the_cheaper_node_or_the_earlier_one(
     assert best["ticket"] is not None and best["ticket"].id == "n0006"
     assert best["arrival"] is not None and best["arrival"].id == "n0008"
     assert {one.id for one in view(log).indistinguishable_nodes} == {"n0006", "n0007", "n0008"}
+
+
+def test_a_close_call_is_compared_once_a_pair_at_the_end_and_decides() -> None:
+    log = tuned((0.300, 5.0), (0.295, 8.0), (0.305, 3.0))
+    given = make_settings(agenda={"nodes": 3, "num_seeds": 0}, preliminary={"nodes": 3, "num_seeds": 0})
+    policy, k, asked = BestFirstPolicy(given), 20, list[tuple[str, str]]()
+    while True:
+        seen = VisibleDecisions(through=k)
+        action = policy.pick(build_snapshot(log.state, "agenda", seen, settings=given), Random(k))
+        if isinstance(action, EndStage):
+            break
+        log.append(DecisionMade(k=k, action=action, seen=seen))
+        if isinstance(action, ExpandTree):
+            log.append(NodeJudged(node=f"n{k:04d}", status="good"))
+        elif isinstance(action, CompareNodes):
+            asked.append((action.a, action.b))
+            waiting = build_snapshot(log.state, "agenda", VisibleDecisions(through=k - 1), settings=given)
+            assert policy.pick(waiting, Random(0)) == WaitForResult(), "a comparison in flight is not asked again"
+            log.append(NodesCompared(k=k, a=action.a, b=action.b, better=action.b, reasons="simpler"))
+        else:
+            log.append(DecisionMade(k=k, action=action))
+        k += 1
+        assert k < 40
+    assert asked == [("n0006", "n0007"), ("n0007", "n0008")]
+    best = build_snapshot(log.state, "agenda", VisibleDecisions(through=k), settings=given).best_node
+    assert best is not None and best.id == "n0008"
+
+
+def test_comparisons_are_asked_at_most_twice_and_not_after_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tuned((0.300, 5.0), (0.295, 8.0), (0.305, 3.0))
+    assert view(log).undecided_pair == ("n0006", "n0007")
+    with monkeypatch.context() as patched:
+        patched.setattr(stage_snapshot, "MAX_COMPARISONS", 0)
+        assert view(log).undecided_pair is None
+    log.append(LimitReached(reason="time", stage="agenda"))
+    given = make_settings(agenda={"nodes": 3, "num_seeds": 0}, preliminary={"nodes": 3, "num_seeds": 0})
+    limited = build_snapshot(log.state, "agenda", VisibleDecisions(through=100), settings=given)
+    assert not isinstance(BestFirstPolicy(given).pick(limited, Random(0)), CompareNodes)

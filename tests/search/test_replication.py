@@ -25,7 +25,7 @@ from labwright.record.events.run_events import LimitReached
 from labwright.record.events.search_events import DecisionMade, LookTaken, NodeJudged, SealedTestScored
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.decisions import ExpandTree, SearchAction, VisibleDecisions
+from labwright.record.schema.decisions import CompareNodes, ExpandTree, SearchAction, VisibleDecisions
 from labwright.record.schema.hypotheses import Effect as Sought
 from labwright.record.schema.hypotheses import Hypothesis, RivalExplanation
 from labwright.record.schema.nodes import Failure, format_node_id
@@ -447,5 +447,7 @@ def test_a_gain_that_seeds_hide_is_found_by_pairs_of_runs_with_one_seed(order: s
     assert best.kind == "improve", "the prototype was kept for being cheaper"
     replicates = [one for one in state.list_stage_nodes("agenda") if one.kind == "replicate"]
     assert [one.parent for one in replicates if one.seed < FRESH_SEED_OFFSET] == [best.id] * 2
+    compared = [one.action for one in state.decisions.values() if isinstance(one.action, CompareNodes)]
+    assert all(one.stage != "agenda" for one in compared)
     trusted = find_trusted_replicates(state, best.id)
     assert all(one.seed >= FRESH_SEED_OFFSET for one in trusted), "no claim rests on them"

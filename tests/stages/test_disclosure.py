@@ -15,13 +15,14 @@ from labwright.record.events.search_events import (
     NodePlotted,
     NodeProbed,
     NodeProposed,
+    NodesCompared,
     NodeSuspected,
     PlotsReviewed,
     SealedTestScored,
 )
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.decisions import ExpandTree
+from labwright.record.schema.decisions import CompareNodes, ExpandTree
 from labwright.record.schema.nodes import Attempt, Failure, HonestyFinding, NodeStatus
 from labwright.record.schema.paper import FigureReview, PaperFinding
 from labwright.stages.paper.appendix import render_incidents
@@ -62,6 +63,8 @@ def record() -> list[Event]:
             PlotsReviewed(node="n0902", n=1, reviews=(covered,)),
         ),
         CommandReceived(verb="mark", target="n0902", text="looks too good"),
+        DecisionMade(k=903, action=CompareNodes(stage="preliminary", a="n0900", b="n0902")),
+        NodesCompared(k=903, a="n0900", b="n0902", better="n0902", reasons="it was not pruned"),
         CommandReceived(verb="note", text="try fewer rows"),
         NodeProbed(node="n0902", probe="labels", outcome="moved", why="12 % is left"),
         SealedTestScored(
@@ -101,6 +104,7 @@ def test_everything_that_was_looked_at_or_chosen_is_told() -> None:
     assert {one["name"] for one in values} == {"log_loss", "accuracy", "ece"}
     assert [one["k"] for one in found["decisions"]][-1] == 902 and found["rules"]["best of a stage"]
     assert {one["stage"]: one["best"] for one in found["stages"]}["agenda"] == found["reported"]
+    assert found["comparisons"][0]["reasons"] == "it was not pruned"
     assert [(one["round"], one["untied"], one["released"]) for one in found["drafts"]] == [(0, 1, False), (1, 0, True)]
     assert found["probes"][0]["why"] == "12 % is left"
     assert {"verb": "note", "text": "try fewer rows"}.items() <= found["steering"][1].items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from pydantic import BaseModel
 from labwright.models.client import Models, render
 from labwright.models.replay import ScriptedModel
 from labwright.models.roles.experiment_code import CODE
+from labwright.models.roles.node_assessment import CompareInputs, Preference
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.run_events import RunStarted
@@ -28,7 +30,7 @@ from labwright.record.events.search_events import (
 )
 from labwright.record.run_folder import RunFolder, seal_source
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, Measurement, MetricSpec
-from labwright.record.schema.decisions import ExpandTree, RunTask, VisibleDecisions
+from labwright.record.schema.decisions import CompareNodes, ExpandTree, RunTask, VisibleDecisions
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import (
     Attempt,
@@ -45,6 +47,7 @@ from labwright.stages.prompt_inputs import MAX_LINES, build_code_inputs, describ
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
 from labwright.stages.stage_report import build_stage_view, build_summary_inputs, explain_selection
+from labwright.stages.stage_runner import compare_nodes
 from tests.fake_executor import FakeExecutor
 from tests.inspector import tuning_run
 
@@ -105,7 +108,7 @@ class Story:
         self.log.append(decided)
         return decided
 
-    def do(self, action: RunTask) -> DecisionMade:
+    def do(self, action: CompareNodes | RunTask) -> DecisionMade:
         k = self.log.state.last_decision + 1
         decided = DecisionMade(k=k, action=action, seen=VisibleDecisions(through=k - 1))
         self.log.append(decided)
@@ -290,6 +293,41 @@ def test_code_that_ignores_its_seed_is_named(story: Story, second: float, said: 
     assert one.parent is not None and two.parent is not None
     assert not one.parent.seedless and two.parent.seedless == said
     assert ("measurements do not depend on `lab.seed`" in render(CODE, two).user) == said
+
+
+# --- comparisons ----------------------------------------------------------------------------------------------------
+
+
+def close_call(story: Story) -> DecisionMade:
+    """A tuning node that differs from the root by less than the root's replicates do, and the decision to compare."""
+    root = story.finish(story.decide("draft"), cells(0.5, 0.4))
+    story.log.append(StageWinnerChosen(stage="preliminary", best=root, ended="limit"))
+    for seed in (8, 9, 10):
+        story.finish(story.decide("replicate", parent=root, seed=seed), cells(0.5, 0.4 + seed / 100))
+    other = story.finish(story.decide("tune", stage="tuning", parent=root), cells(0.5, 0.41))
+    return story.do(CompareNodes(stage="tuning", a=root, b=other))
+
+
+@pytest.mark.parametrize(("said", "node"), [("b", "n0005")])
+def test_a_comparison_is_answered_once_and_recorded(
+    tmp_path: Path, said: Literal["a", "b", "neither"], node: str | None
+) -> None:
+    asked: list[CompareInputs] = []
+
+    def answer(inputs: CompareInputs) -> Preference:
+        asked.append(inputs)
+        return Preference(better=said, reasons="B reads its constant.")
+
+    story = Story(tmp_path, compare=answer)
+    decided = close_call(story)
+    asyncio.run(compare_nodes(story.bench, decided))
+    found = story.log.state.search.comparisons["n0001", "n0005"]
+    assert (found.k, found.better, found.reasons) == (decided.k, node, "B reads its constant.")
+    [inputs] = asked
+    assert (inputs.a.id, inputs.b.id, inputs.b.varies) == ("n0001", "n0005", "v5")
+    assert inputs.a.experiment == "X = 1\n" and inputs.b.analysis == "analysis of n0005"
+    assert inputs.difference == "", "both programs are the same here"
+    assert inputs.noise == {"digits": pytest.approx(0.005)}, "of the mean over the cells that decide"
 
 
 def test_a_child_is_told_of_the_settings_that_it_starts_from_what_its_decision_may_see() -> None:

@@ -1,4 +1,4 @@
-"""What the report on a stage is told: the choice with the noise, and only what could be seen."""
+"""What the report on a stage is told: the choice with the noise and the comparisons, and only what could be seen."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from labwright.models.client import render
 from labwright.models.roles.node_assessment import SUMMARY, StageReport, SummaryInputs
 from labwright.record.events.run_events import LimitReached
-from labwright.record.events.search_events import DecisionMade, StageWinnerChosen
-from labwright.record.schema.decisions import VisibleDecisions, build_summary_task
+from labwright.record.events.search_events import DecisionMade, NodesCompared, StageWinnerChosen
+from labwright.record.schema.decisions import CompareNodes, VisibleDecisions, build_summary_task
 from labwright.record.schema.nodes import Failure
 from labwright.stages.stage_report import build_stage_view, build_summary_inputs, explain_selection, summarise_stage
 from tests.stages.test_prompt_inputs import Story, cells
@@ -46,6 +46,19 @@ def test_the_noise_is_named_where_it_hides_a_larger_gain(story: Story) -> None:
         "among them it is the earlier one",
     )
     assert f"{first} 0.35" in reasons[1] and "the best of the others" in reasons[1]
+
+
+def test_a_comparison_that_named_one_is_the_reason(story: Story) -> None:
+    root = replicated(story, 0.0, 0.02, 0.04)
+    first, second = tuned(story, root, 0.40, 0.39)
+    k = story.log.state.last_decision + 1
+    story.log.append(DecisionMade(k=k, action=CompareNodes(stage="tuning", a=first, b=second)))
+    story.log.append(NodesCompared(k=k, a=first, b=second, better=second, reasons="it scales on train alone"))
+    view = build_stage_view(story.bench, "tuning")
+    reasons = explain_selection(view)
+    assert view.best_node is not None and view.best_node.id == second
+    assert reasons[-1] == (f"a model was asked which is sounder to build on: {first} or {second}: {second}")
+    assert "digits 0.02" in reasons[-2] and reasons[0].startswith("it measured 4 of the 8")
 
 
 # --- what the program adds --------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from labwright.models.offline.paper_writing import answer_outline, write_draft
 from labwright.models.offline.researcher import ANSWER_FUNCTIONS, OfflineResearcher
 from labwright.models.roles import ROLES
 from labwright.models.roles.claim_reader import ComparedSentences, ReadSentences
-from labwright.models.roles.experiment_code import NodeLine, Program
+from labwright.models.roles.experiment_code import NodeBrief, NodeLine, Program
 from labwright.models.roles.figures import (
     ArrayBrief,
     FigureReviews,
@@ -25,7 +25,14 @@ from labwright.models.roles.figures import (
     Plots,
     VisionInputs,
 )
-from labwright.models.roles.node_assessment import CodeReading, FeedbackInputs, StageReport, SummaryInputs
+from labwright.models.roles.node_assessment import (
+    CodeReading,
+    CompareInputs,
+    FeedbackInputs,
+    Preference,
+    StageReport,
+    SummaryInputs,
+)
 from labwright.models.roles.paper_revision import CiteQueries, CiteSelection, CopyEdits, ReflectInputs, Reflection
 from labwright.models.roles.paper_writing import OutlineInputs, PaperOutline, Sections
 from labwright.models.roles.study_plan import (
@@ -95,6 +102,15 @@ FEEDBACK = FeedbackInputs(
     measurements=ALL,
     parent_measurements=measured({"method@noise20": 0.9}),
 )
+COMPARE = CompareInputs(
+    idea=IDEA,
+    data_plan=PLAN,
+    stage="tuning",
+    noise={"digits": 0.1},
+    difference="",
+    a=NodeBrief(kind="improve", id="n3", plan="", varies="EPOCHS=20", measurements=ALL),
+    b=NodeBrief(kind="improve", id="n4", plan="", varies="EPOCHS=40", measurements=ALL),
+)
 SUMMARY = SummaryInputs(
     idea=IDEA,
     data_plan=PLAN,
@@ -137,6 +153,7 @@ def questions() -> list[tuple[str, BaseModel, type[BaseModel]]]:
         ("vision", VISION, FigureReviews),
         ("feedback", FEEDBACK, NodeVerdict),
         ("summary", SUMMARY, StageReport),
+        ("compare", COMPARE, Preference),
         ("figures", FIGURES, FigureScript),
         ("figure_review", INPUTS["figure_review"], PaperFigureReviews),
         ("outline", OutlineInputs(inputs=writing), PaperOutline),
