@@ -39,12 +39,6 @@ from labwright.stages.difference_tables import build_tables
 from labwright.stages.run_context import RunContext
 
 # Summaries of a whole stage for prompts, bounded in size regardless of the number of nodes.
-<<<<<<< HEAD
-=======
-#
-# Nodes are ordered by coverage and gain as in `search`, but without marks, costs and comparisons: these may change
-# after a decision, while its prompt must not.
->>>>>>> parent of 85fb08b0 (search: no model is asked about close calls)
 
 MAX_LINES = 24
 """Maximum number of lines: the latest nodes. A stage has at most 21 by default."""

@@ -335,9 +335,6 @@ def huge() -> dict[str, BaseModel]:
         }
     )
     siblings = tuple(NodeLine(id=f"n{i}", kind="tune", varies=LONG, outcome=LONG) for i in range(500))
-<<<<<<< HEAD
-=======
-    rest = OmittedNodes(worked=9, failed={"shape": 9}, tried=(LONG,) * 500, more=9)
     contender = NodeBrief(
         kind="improve",
         id="n1",
@@ -347,7 +344,6 @@ def huge() -> dict[str, BaseModel]:
         measurements=measured,
         analysis=LONG,
     )
->>>>>>> parent of 85fb08b0 (search: no model is asked about close calls)
     statistics = tuple(
         Statistic(key=f"k{i}", name="log_loss", dataset="d", condition="c", mean=1, sd=None, n=1, low=None, high=None)
         for i in range(3000)
