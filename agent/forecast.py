@@ -32,7 +32,7 @@ from labwright.record.schema.decisions import Cost
 from labwright.record.schema.nodes import Phase
 from labwright.search.design_forecast import forecast_design, read_cell_times, read_spreads
 from labwright.search.settings import RETRY_FACTOR
-from labwright.stages.cost_table import CostRow, CostTable, compute_spent_by_phase, sum_costs
+from labwright.stages.cost_table import CostRow, CostTable, compute_spent_by_phase
 from labwright.stages.user_documents import MAX_DOCUMENTS, ContextError, find_documents
 
 if TYPE_CHECKING:
@@ -228,7 +228,8 @@ def estimate_phases(table: CostTable, rows: Sequence[CostRow]) -> tuple[PhaseCos
         asked = [(row, row.role) for row in rows if row.phase == phase and row.role is not None and row.most]
         first = [(table.compute_typical_cost(role), row.likely) for row, role in asked]
         last = [(table.compute_typical_cost(role, dearest=True), row.most) for row, role in asked]
-        likely, most = (sum_costs(cost * number for cost, number in costs if cost) for costs in (first, last))
+        priced = ([cost * number for cost, number in costs if cost] for costs in (first, last))
+        likely, most = (sum(costs, start=Cost()) for costs in priced)
         unknown = any(cost is None for cost, _ in (*first, *last))
         if asked:
             found.append(
@@ -290,7 +291,7 @@ def estimate_remaining(state: RunState) -> RemainingEstimate | None:
     table = build_cost_table(settings, lambda: state.gpus_per_experiment)
     rows, spent = table.list_rows(state.search.data_plan), compute_spent_by_phase(state)
     asked = [(row.role, number) for row, number in table.list_remaining(state) if row.role is not None]
-    cost = sum_costs(table.estimate_call(role, state) * number for role, number in asked)
+    cost = sum((table.estimate_call(role, state) * number for role, number in asked), start=Cost())
     made = sum(len(node.attempts) for node in state.nodes.values())
     runs = max(0.0, sum(row.likely for row in rows if row.role is None) - made) * (state.limit_reason is None)
     gpu_hours = table.estimate_attempt(state).gpu_seconds * runs / 3600

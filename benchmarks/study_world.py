@@ -280,7 +280,7 @@ class StudyWorld(SearchWorld):
             return [
                 cell
                 for one in action.trials
-                for cell in list_trial_cells(self.plan, one.arm, seed=action.seed, number=one.number, share=one.share)
+                for cell in list_trial_cells(self.plan, one.arm, seed=action.seed, number=one.number)
             ]
         parent = self.log.state.nodes.get(action.parent or "")
         trials = dict(parent.trials if parent is not None else {}) | {one.arm: one.number for one in action.trials}

@@ -224,14 +224,9 @@ def is_same_by_slots(study: PlantedStudy) -> bool:
 
 
 def compute_effort(state: RunState) -> dict[str, Any]:
-    """Return trials, versions and seconds by arm, and the largest-to-smallest ratio of what the plan counts."""
+    """Return trials, versions and seconds by arm, and the largest-to-smallest ratio of trials and versions."""
     found = compute_efforts(state)
-    counted = [
-        one.seconds
-        if state.search.data_plan and state.search.data_plan.tuning.currency == "seconds"
-        else one.evaluation_count
-        for one in found
-    ]
+    counted = [one.evaluation_count for one in found]
     return {
         "arms": {
             one.arm: {"trials": one.trials, "versions": one.versions, "seconds": round(one.seconds, 1)} for one in found

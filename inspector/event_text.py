@@ -186,10 +186,8 @@ def _describe_decision(event: DecisionMade, _: RunState) -> str | None:
             return f"{stage}: asking a model which of {a} and {b} is sounder"
         case ExpandTree() as action:
             origin = f" of {action.parent}" if action.parent else ""
-            repaired = " and ".join(action.repairs_children)
-            repairs = f", where {repaired} failed with the same error" if repaired else ""
             started = f"{format_node_id(event.k)} {KIND_NAMES[action.kind]}{origin}"
-            return f"{started} in {action.stage}{format_arm(action)}{repairs}"
+            return f"{started} in {action.stage}{format_arm(action)}"
         case WidenDimension() as action:
             widened = f"search range of {to_plain(action.dimension)} widened to {action.low:g} to {action.high:g}"
             return f"{widened} for every arm: the best setting of {to_plain(action.arm)} is at its edge"

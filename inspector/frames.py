@@ -38,8 +38,7 @@ from labwright.record.zips import open_run_folder
 FRAME_COLUMNS: Final[Mapping[str, Sequence[str]]] = {
     "nodes": "node parent stage kind status seed title varies value best suspect attempts seconds judged tokens "
     "usd error why".split(),
-    "cells": "node dataset arm level trial share seed outcome by value seconds host_bytes gpu_bytes diverged why "
-    "key".split(),
+    "cells": "node dataset arm level trial seed outcome by value seconds host_bytes gpu_bytes diverged why key".split(),
     "measurements": "node metric value unit condition arm level dataset split seed grade".split(),
     "claims": "key kind metric unit dataset split condition other n mean sd low high p smallest direction verdict "
     "confirmed grade nodes".split(),

@@ -282,8 +282,7 @@ def format_trials(account: TuningReport, node: str) -> str:
     values = [one.values[account.dataset] for one in own if account.dataset in one.values]
     best = f", best {(max if account.metric.higher_is_better else min)(values):.4g}" if values else ""
     failed = sum(one.outcome == "failed" for one in own)
-    share = f" at {own[0].share:g}" if own and own[0].share < 1 else ""
     return (
-        f"{', '.join(dict.fromkeys(to_plain(one.arm) for one in own))}: {format_quantity(len(own), 'trial')}{share}"
+        f"{', '.join(dict.fromkeys(to_plain(one.arm) for one in own))}: {format_quantity(len(own), 'trial')}"
         f"{best}{f', {failed} failed' if failed else ''}"
     )

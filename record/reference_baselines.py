@@ -84,7 +84,7 @@ def count_reference_trials(tuning: TuningPlan) -> int:
     """Return the number of off-the-shelf settings to try: as many as an arm of the plan has trials, including the
     defaults.
     """
-    return ceil(tuning.budget if tuning.currency == "trials" else TuningPlan().budget)
+    return ceil(tuning.budget)
 
 
 # --- nodes: one that tries settings, then one per seed with the selected setting --------------------------------------

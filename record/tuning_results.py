@@ -17,7 +17,7 @@ from pydantic import Field
 from labwright.record.cell_status import CellStatus, compute_node_cells
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema import FrozenModel
-from labwright.record.schema.data_plan import DataPlan, Hyperparameter, HyperparameterSetting, MetricSpec, TuningPlan
+from labwright.record.schema.data_plan import DataPlan, Hyperparameter, HyperparameterSetting, MetricSpec
 from labwright.record.schema.decisions import ExpandTree, WidenDimension
 from labwright.record.schema.hypotheses import PRECISE_SHARE
 from labwright.record.schema.nodes import SELECTION_KINDS, Cell, Node, TrialResult
@@ -117,10 +117,6 @@ class TuningEffort(FrozenModel):
         """Number of trials and code versions."""
         return self.trials + self.versions
 
-    def count_spent(self, tuning: TuningPlan) -> float:
-        """Return the effort in the plan's currency."""
-        return self.seconds if tuning.currency == "seconds" else float(self.evaluation_count)
-
 
 class ChosenSetting(FrozenModel):
     """The setting of an arm in a node."""
@@ -137,11 +133,11 @@ class ChosenSetting(FrozenModel):
     edges: tuple[str, ...] = Field(description="dimensions whose chosen value is at an edge of their range")
 
 
-def list_trial_cells(plan: DataPlan, arm: str, *, seed: int, number: int = 0, share: float = 1.0) -> tuple[Cell, ...]:
+def list_trial_cells(plan: DataPlan, arm: str, *, seed: int, number: int = 0) -> tuple[Cell, ...]:
     """Return the cells to measure for one setting of an arm."""
     datasets, levels = plan.tuning.datasets or (plan.datasets[0].name,), plan.tuning.levels or plan.level_names
     return tuple(
-        Cell(dataset=dataset, arm=arm, level=level, trial=number, share=share, seed=seed)
+        Cell(dataset=dataset, arm=arm, level=level, trial=number, seed=seed)
         for dataset, level in product(datasets, levels)
         if plan.has_cell(dataset, arm, level)
     )
@@ -156,7 +152,7 @@ def collect_trial_results(
     from `before` on (None: the next one) are ignored.
     """
     assert state.search.data_plan is not None and state.started is not None
-    found: dict[tuple[str, str, int, float], dict[int, TrialResult]] = {}
+    found: dict[tuple[str, str, int], dict[int, TrialResult]] = {}
     for node in state.nodes.values():
         if node.kind not in SELECTION_KINDS or node.stage == "ablation":
             continue
@@ -168,7 +164,7 @@ def collect_trial_results(
         else:
             results = _list_pending_results(state, node)
         for one in results:
-            by_seed = found.setdefault((one.arm, one.code, one.number, one.share), {})
+            by_seed = found.setdefault((one.arm, one.code, one.number), {})
             if node.seed not in by_seed or (by_seed[node.seed].outcome != "measured" and one.outcome == "measured"):
                 by_seed[node.seed] = one
     return tuple(_merge_seeds(tuple(by_seed.values())) for by_seed in found.values())
@@ -212,9 +208,8 @@ def compute_node_results(state: RunState, node: Node) -> tuple[TrialResult, ...]
     assert plan is not None
     owed, known = state.required_cells[node.id], {one.cell: one for one in compute_node_cells(state, node.id)}
     compared, found = plan.compared_arms, list[TrialResult]()
-    tried = dict.fromkeys((cell.arm, cell.trial, cell.share) for cell in owed.cells if cell.arm in compared)
-    for arm, number, share in tried:
-        cells = list_trial_cells(plan, arm, seed=node.seed, number=number, share=share)
+    for arm, number in dict.fromkeys((cell.arm, cell.trial) for cell in owed.cells if cell.arm in compared):
+        cells = list_trial_cells(plan, arm, seed=node.seed, number=number)
         lines = [known[cell] for cell in cells if cell in known]
         values, by_dataset = _compute_cell_values(plan, lines), dict[str, list[float]]()
         complete = all(cell in values for cell in cells)
@@ -226,7 +221,6 @@ def compute_node_results(state: RunState, node: Node) -> tuple[TrialResult, ...]
                 number=number,
                 setting=state.search.find_setting(arm, number),
                 code=owed.code.get(arm, ""),
-                share=share,
                 node=node.id,
                 kind=node.kind,
                 seconds=sum(one.seconds for one in lines),
@@ -256,15 +250,15 @@ TrialStudies = Mapping[tuple[str, str], tuple[TrialResult, ...]]
 
 
 def group_studies(found: Iterable[TrialResult]) -> TrialStudies:
-    """Group trials by arm and version of its code, ordered by number, partial shares first."""
+    """Group trials by arm and version of its code, ordered by number."""
     own: dict[tuple[str, str], list[TrialResult]] = {}
     for one in found:
         own.setdefault((one.arm, one.code), []).append(one)
-    return {key: tuple(sorted(those, key=lambda one: (one.number, one.share))) for key, those in own.items()}
+    return {key: tuple(sorted(those, key=lambda one: one.number)) for key, those in own.items()}
 
 
-def compute_scores(study: Sequence[TrialResult], plan: DataPlan) -> dict[tuple[int, float], float]:
-    """Return, by (number, share), the score of a trial relative to the best of its study, averaged over datasets.
+def compute_scores(study: Sequence[TrialResult], plan: DataPlan) -> dict[int, float]:
+    """Return, by number, the score of a trial relative to the best of its study, averaged over datasets.
 
     0 is the best on every dataset, -1 the lower limit; higher is better, regardless of the metric's direction. On each
     dataset the distance d to the best value, in units of the study's median distance, counts as d / (1 + d). Therefore
@@ -275,9 +269,9 @@ def compute_scores(study: Sequence[TrialResult], plan: DataPlan) -> dict[tuple[i
     """
     sign = 1.0 if find_tuning_metric(plan).higher_is_better else -1.0
     measured = [one for one in study if one.outcome == "measured"]
-    found: dict[tuple[int, float], list[float]] = {(one.number, one.share): [] for one in measured}
+    found: dict[int, list[float]] = {one.number: [] for one in measured}
     for dataset in dict.fromkeys(dataset for one in measured for dataset in one.values):
-        values = {(one.number, one.share): sign * one.values[dataset] for one in measured if dataset in one.values}
+        values = {one.number: sign * one.values[dataset] for one in measured if dataset in one.values}
         best = max(values.values())
         scale = median([best - value for value in values.values() if value < best] or [1.0])
         for key, value in values.items():
@@ -288,7 +282,7 @@ def compute_scores(study: Sequence[TrialResult], plan: DataPlan) -> dict[tuple[i
 def rank_trials(study: Sequence[TrialResult], plan: DataPlan) -> list[TrialResult]:
     """Return the fully measured trials, best first: most seeds, then score, then lowest number."""
     known = compute_scores(study, plan)
-    return sorted(select_full_trials(study), key=lambda one: (-one.seeds, -known[one.number, one.share], one.number))
+    return sorted(select_full_trials(study), key=lambda one: (-one.seeds, -known[one.number], one.number))
 
 
 def find_best(study: Sequence[TrialResult], plan: DataPlan) -> TrialResult | None:
@@ -351,12 +345,12 @@ def find_chosen(state: RunState, node: str, found: Sequence[TrialResult] | None 
 
 def select_full_trials(study: Iterable[TrialResult]) -> list[TrialResult]:
     """Return the fully measured trials of a study."""
-    return [one for one in study if one.outcome == "measured" and one.share == 1]
+    return [one for one in study if one.outcome == "measured"]
 
 
 def has_enough_trials(study: Sequence[TrialResult], plan: DataPlan) -> bool:
     """Return whether a study has the planned effort, within `MAX_EQUAL_RATIO`."""
-    return compute_study_cost(study, plan) * MAX_EQUAL_RATIO >= plan.tuning.budget
+    return sum(one.outcome != "running" for one in study) * MAX_EQUAL_RATIO >= plan.tuning.budget
 
 
 LATE_SHARE = 1 / 3
@@ -396,14 +390,6 @@ def find_decisive_gain(plan: DataPlan) -> float | None:
 def find_tuning_metric(plan: DataPlan) -> MetricSpec:
     """Return the metric by which trials are compared."""
     return next((metric for metric in plan.metrics if metric.name == plan.tuning.metric), plan.primary_metric)
-
-
-def compute_study_cost(study: Iterable[TrialResult], plan: DataPlan) -> float:
-    """Return the cost of a study in the plan's currency, without running trials."""
-    looked = [one for one in study if one.outcome != "running"]
-    if plan.tuning.currency == "seconds":
-        return sum(one.seconds for one in looked)
-    return float(len({one.number for one in looked}))
 
 
 def find_tuned_study(

@@ -39,18 +39,10 @@ from labwright.sandbox.cell_scheduler import CellOrder, RunningCell
 from labwright.sandbox.gpus import GpuLease, GpuLeases
 from labwright.sandbox.isolation.bubblewrap import KernelConfig, KernelStartOptions
 from labwright.sandbox.isolation.processes import ResourceLimits, compute_limits
-from labwright.sandbox.job import (
-    CellEnded,
-    CellResult,
-    ExecutionProgress,
-    ExecutorError,
-    GpuError,
-    Job,
-    SubmissionRefused,
-)
+from labwright.sandbox.job import CellEnded, CellResult, ExecutorError, GpuError, Job, SubmissionRefused
 from labwright.sandbox.kernels import Kernel, choose_modules
 from labwright.sandbox.llm_gateway import LlmGateway, LlmSession, attribute_answers, serve_session
-from labwright.sandbox.monitor import MemoryMeter, PeakUsage, ProgressReader, read_curves
+from labwright.sandbox.monitor import MemoryMeter, PeakUsage, ProgressReader
 from labwright.sandbox.output import (
     MAX_KEPT_CHARS,
     MAX_PRINTED_CHARS,
@@ -286,17 +278,14 @@ class KernelWorker:
         script, running.show = await self.runner.prepare_script(job, order, folder), self.live.add
         if not cell.is_script:
             self.live.add(f"\n--- {cell} ---\n")
-        execution, progress = await self._host.execute(script, running), None
-        if job.watched:
-            points = await asyncio.to_thread(read_curves, folder)
-            progress = ExecutionProgress(execution.seconds, quiet_seconds=0.0, points=points, ended=True)
+        execution = await self._host.execute(script, running)
         script = await self._move_to_job(script)
         result = await self.runner.collect_result(script, execution)
         for name in ("inputs", "arrays" if job.kind == "plot" else "figures"):  # large, and available elsewhere
             with suppress(OSError, BadFile):
                 await asyncio.to_thread(remove_path, script.folder, name)
         died, first = execution.kernel_unusable, execution.is_first_cell
-        return CellEnded(result, script.folder, progress, kernel_died=died, is_first_cell=first)
+        return CellEnded(result, script.folder, kernel_died=died, is_first_cell=first)
 
     async def close(self) -> None:
         await self._host.close()
@@ -492,13 +481,9 @@ class ScriptRun:
     def _write_job(self, limit: float) -> None:
         script, settings, gpus = self._script, self._kernel.config.settings, self._kernel.options.gpus
         job, cell = script.job, script.cell
-        steps, examples = (1.0, cell.share) if job.rungs_by == "data" else (cell.share, 1.0)
         self._kernel.write_job(
             {
-                "cell": None
-                if cell.is_script
-                else cell.model_dump() | {"setting": script.task.setting, "share": steps},
-                "data_share": examples,
+                "cell": None if cell.is_script else cell.model_dump() | {"setting": script.task.setting},
                 "arms": script.arms,
                 "tree": script.tree,
                 "grace": settings.grace,

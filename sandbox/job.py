@@ -92,8 +92,6 @@ class ExecutionProgress:
     """Seconds since the last output, log or submission of the code; accurate to one polling interval."""
     points: tuple[LoggedPoint, ...] = ()
     """Values logged with a step until now, in order; limited to the first `sandbox.monitor.MAX_POINTS`."""
-    ended: bool = False
-    """Whether the code has ended by itself, so this final snapshot has all values that it logged."""
 
 
 # --- the request ------------------------------------------------------------------------------------------------------
@@ -155,9 +153,6 @@ class Job:
     alone: bool = False
     """Whether no other job of the executor may run at the same time, so that this job has the machine's memory to
     itself."""
-    rungs_by: Literal["steps", "data"] = "steps"
-    """The quantity to which a cell's share below 1 refers: training steps, which the code limits (`cell.share`), or
-    training examples, which `lab.data` limits (`cell.share` is then 1)."""
     arms: tuple[str, ...] = ()
     """All arms of the study. A cell does not see the file `arms/<arm>.py` of another arm (`record.source_tree`).
     Empty: the arms of `cells`."""
@@ -237,13 +232,11 @@ class CellProgress:
 @dataclass
 class CellEnded:
     """An execution of a cell ended, and no code can write to its folder any more. The consumer may move the folder,
-    and changes `folder` if it does; it may judge the result, and changes `result` if it does. Asking for the next
-    event means that both are final: only then may other cells read the folder."""
+    and changes `folder` if it does. Asking for the next event means that it is final: only then may other cells read
+    the folder."""
 
     result: CellResult
     folder: Path
-    progress: ExecutionProgress | None = None
-    """The last progress, if the job is watched."""
     kernel_died: bool = False
     is_first_cell: bool = False
     """Whether no other cell had finished in this kernel before."""

@@ -82,16 +82,15 @@ class BudgetSplit(NamedTuple):
 
 
 def split_budget(
-    components: int, budget: int, *, k: int, confirm_seeds: int = CONFIRM_SEEDS, baseline: int = 1, reserved: int = 0
+    components: int, budget: int, *, k: int, baseline: int, confirm_seeds: int = CONFIRM_SEEDS
 ) -> BudgetSplit:
     """Split a budget: at most half of the runs not used by baselines go to confirmation.
 
-    `baseline`: runs of the baseline in addition to those with fresh seeds; `reserved`: runs kept for redundant pairs,
-    joint sets and harmful parts.
+    `baseline`: runs of the baseline in addition to those with fresh seeds.
     """
     left = max(0, budget - baseline - confirm_seeds)
     confirmed = min(k, left // 2 // confirm_seeds)
-    exploring = max(0, left - confirmed * confirm_seeds - reserved)
+    exploring = left - confirmed * confirm_seeds
     return BudgetSplit(confirmed, exploring, min(components, exploring))
 
 

@@ -35,7 +35,7 @@ from labwright.record.estimands import (
 )
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema import FrozenModel
-from labwright.record.schema.data_plan import DataPlan, OmittedCells, TuningPlan, parse_arm
+from labwright.record.schema.data_plan import DataPlan, OmittedCells, parse_arm
 from labwright.record.schema.hypotheses import Effect
 from labwright.record.schema.nodes import Node
 from labwright.record.tuning_results import list_trial_cells
@@ -75,15 +75,16 @@ class EffectForecast(FrozenModel):
     equivalent: float | None = None
     """Probability that a true zero is then called equivalent; None for estimands whose zero is not "no effect"."""
     floor: float | None = None
-    """The part that the test examples leave, whatever the number of seeds; None: unknown or none."""
-    assumed: bool = False
-    """Whether the floor assumes that a tenth of the predictions differs."""
+    """The part that the test examples leave, whatever the number of seeds, if a tenth of the predictions differs; None:
+    unknown or none."""
 
     def __str__(self) -> str:
         parts = ["half-width unknown" if self.half_width is None else f"expected half-width {self.half_width:.2g}"]
         if self.floor:
-            given = ", if a tenth of the predictions differs" * self.assumed
-            parts.append(f"the test examples leave {self.floor:.2g} of it, whatever the number of seeds{given}")
+            parts.append(
+                f"the test examples leave {self.floor:.2g} of it, whatever the number of seeds, if a tenth of the "
+                "predictions differs"
+            )
         if self.half_width is not None:
             parts.append(
                 f"if the truth is {self.design:g}, {self.planned} seeds support the claim with probability 0.8"
@@ -198,7 +199,7 @@ def read_cell_times(nodes: Iterable[Node], *expected: float) -> CellTimes | None
     """
     found: dict[tuple[str, str], dict[str, float]] = {}
     for line in (line for node in nodes for attempt in node.attempts for line in attempt.cells):
-        if line.outcome in ("measured", "taken over") and line.cell.share == 1 and line.seconds > 0:
+        if line.outcome in ("measured", "taken over") and line.seconds > 0:
             known = found.setdefault((line.cell.dataset, line.cell.condition), {})
             known[line.id or str(len(known))] = line.seconds  # an execution may serve several nodes
     if not found:
@@ -233,12 +234,11 @@ def estimate_exploration(plan: DataPlan, times: CellTimes, *, measured: bool, re
     `measured`: the prototype has run.
     """
     experiments = (FULL_EXPERIMENTS - measured) * times.estimate(list_main_cells(plan))
-    in_trials = plan.tuning.currency == "trials"
-    trials = (list_trial_cells(plan, arm, seed=0) for arm in plan.tuned_arms)
-    seconds = (times.estimate(CellRef(one.dataset, one.arm, one.level) for one in cells) for cells in trials)
-    tuning = plan.tuning.budget * (sum(seconds) if in_trials else len(plan.tuned_arms))
-    settings = (plan.tuning.budget if in_trials else TuningPlan().budget) * len(plan.datasets)
-    return experiments + tuning + (settings * REFERENCE_SECONDS if references and plan.reference_models else 0.0)
+    trial = (cell for arm in plan.tuned_arms for cell in list_trial_cells(plan, arm, seed=0))
+    seconds = times.estimate(CellRef(one.dataset, one.arm, one.level) for one in trial)
+    if references and plan.reference_models:
+        seconds += len(plan.datasets) * REFERENCE_SECONDS
+    return experiments + plan.tuning.budget * seconds
 
 
 def forecast_design(
@@ -250,14 +250,12 @@ def forecast_design(
     references: bool = True,
     test_sizes: Mapping[str, int] | None = None,
     spreads: Mapping[tuple[str, str], float] | None = None,
-    floors: Mapping[tuple[str, str], float] | None = None,
     limit: int | None = None,
 ) -> DesignForecast:
     """Return what a plan can decide with `slots` experiments at a time in `seconds` of wall clock.
 
-    `times`: None before the first measured cell. `test_sizes`: dataset -> test examples. `spreads`, `floors`:
-    (hypothesis, estimand) -> sd over seeds, and half-width that the test examples leave. `limit`: maximum
-    number of fresh seeds by the settings.
+    `times`: None before the first measured cell. `test_sizes`: dataset -> test examples. `spreads`:
+    (hypothesis, estimand) -> sd over seeds. `limit`: maximum number of fresh seeds by the settings.
     """
     known = times or estimate_cell_times(plan)
     cells = list_seed_cells(plan)
@@ -275,10 +273,8 @@ def forecast_design(
     effects: dict[tuple[str, str, str], EffectForecast] = {}
     for one, effect in plan.confirmatory_effects:
         key = effect.estimand, effect.metric, effect.claim_text
-        sd, left = ((known or {}).get((one.id, effect.estimand)) for known in (spreads, floors))
-        assumed = left is None and one.unit == "seeds and examples"
-        if assumed:
-            left = _assume_floor(plan, effect, test_sizes or {})
+        sd = (spreads or {}).get((one.id, effect.estimand))
+        left = _assume_floor(plan, effect, test_sizes or {}) if one.unit == "seeds and examples" else None
         forecast = EffectForecast(
             hypotheses=f"{effects[key].hypotheses}, {one.id}" if key in effects else one.id,
             estimand=effect.estimand,
@@ -286,7 +282,6 @@ def forecast_design(
             smallest=effect.smallest,
             design=effect.design_value,
             floor=left,
-            assumed=assumed and left is not None,
         )
         if sd is not None and seeds > 1:
             examples = ((left or 0.0) / NORMAL_QUANTILE) ** 2
@@ -391,7 +386,7 @@ def _iterate_smaller(plan: DataPlan, times: CellTimes, now: DesignForecast, *, r
     if references and plan.reference_models:
         smaller = plan.model_copy(update={"reference_models": False})
         yield Reduction(smaller, "the reference models were left out")
-    if plan.tuning.currency == "trials" and plan.tuned_arms and plan.tuning.budget > MIN_TRIALS:
+    if plan.tuned_arms and plan.tuning.budget > MIN_TRIALS:
         with_one_less = _set_trials(plan, plan.tuning.budget - 1)
         before, after = (
             estimate_exploration(one, times, measured=now.measured, references=False) for one in (plan, with_one_less)

@@ -81,8 +81,8 @@ class TimeLimits:
     seconds: float | None = None
     run_seconds: float | None = None
 
-    def find_refusal(self, action: ExpandTree, view: StageSnapshot, state: RunState, *, now: float) -> str | None:
-        """Return the reason why a search node may not start, or None. `now`: active seconds of the run."""
+    def find_refusal(self, action: ExpandTree, view: StageSnapshot, state: RunState, *, now: float) -> LimitHit | None:
+        """Return why a search node may not start, or None. `now`: active seconds of the run."""
         began = state.search.stages[action.stage].began_at
         if self.seconds is None or began is None:
             return None
@@ -93,7 +93,8 @@ class TimeLimits:
         if expected <= left:
             return None
         said = f"limit of {self.seconds:g} s: {max(0.0, left):.0f} s left"
-        return f"{said}, but another node is expected to take {expected:.0f} s"
+        reason = f"{said}, but another node is expected to take {expected:.0f} s"
+        return LimitHit(reason, stage=view.stage, may_fit_later=has_nothing_working(view))
 
 
 def has_nothing_working(view: StageSnapshot) -> bool:
@@ -108,7 +109,7 @@ def estimate_seconds(action: ExpandTree, view: StageSnapshot) -> float:
     if parent is not None and parent.attempts and parent.attempts[-1].failure is None:
         last = parent.attempts[-1]
         if action.kind == "trial":
-            cells = sum(len(list_trial_cells(view.plan, one.arm, seed=0)) * one.share for one in action.trials)
+            cells = sum(len(list_trial_cells(view.plan, one.arm, seed=0)) for one in action.trials)
             return last.whole_seconds * cells / max(1, len(last.cells))
         if action.kind == "ablate" and (times := _read_times(view)) is not None:  # only its own arm runs
             return times.estimate(list_main_cells(view.plan)) / len(list_main_arms(view.plan))
@@ -334,7 +335,7 @@ def explain_no_exploration(
         estimate_seconds(one, view) * (1 + (seeds if one.stage == "ablation" else 0)) for one in (action, *running)
     )
     if action.stage == "tuning" and len({one.arm for one in action.trials}) == 1:
-        needed += estimate_seconds(action, view) / len(action.trials) * _count_trials_behind(action, view, waiting)
+        needed += estimate_seconds(action, view) / len(action.trials) * _count_trials_behind(action, view)
     left = seconds_left * settings.num_workers
     kept = estimate_first_ablation(view, settings, hours)
     if needed + hours.set_aside + kept <= left:
@@ -354,15 +355,14 @@ def _list_untried_arms(action: ExpandTree, view: StageSnapshot) -> list[str]:
     return [arm for arm in view.plan.tuned_arms if arm not in tried]
 
 
-def _count_trials_behind(action: ExpandTree, view: StageSnapshot, waiting: Sequence[str]) -> int:
+def _count_trials_behind(action: ExpandTree, view: StageSnapshot) -> int:
     """Return how many trials the other arms need to have as many as the arm that an action tries, as far as their
-    spaces have so many settings; only those of `waiting` if an arm's budget is in seconds."""
+    spaces have so many settings."""
     made = {*view.decided_trials, *((one.arm, one.number) for one in action.trials)}
     counts = Counter(arm for arm, number in made if number)
     arms, most = view.plan.tuned_arms, counts[action.trials[0].arm]
     sizes = {arm: len(list_settings(view.find_space(arm)) or ()) - 1 for arm in arms}
-    behind = {arm: (most if sizes[arm] < 0 else min(most, sizes[arm])) - counts[arm] for arm in arms}
-    return sum(max(0, behind[arm]) for arm in (arms if view.plan.tuning.currency == "trials" else waiting))
+    return sum(max(0, (most if sizes[arm] < 0 else min(most, sizes[arm])) - counts[arm]) for arm in arms)
 
 
 def explain_no_further_seeds(

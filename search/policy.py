@@ -160,15 +160,6 @@ class StagedPolicy:
             return None
         return tuning.next_tuning_action(view, node) or (WaitForResult() if view.has_pending_trials else None)
 
-    def next_common_repair(self, view: StageSnapshot) -> ExpandTree | None:
-        """Repair a failure shared by several children once, in their common parent."""
-        if not view.shared_failures.unrepaired_groups or not self.settings.max_debug_depth:
-            return None
-        children = view.shared_failures.unrepaired_groups[0]
-        return build_expansion(view, "debug", view.nodes[children[0].parent or ""]).model_copy(
-            update={"repairs_children": tuple(node.id for node in children)}
-        )
-
     @abstractmethod
     def next_search_node(self, view: StageSnapshot, rng: Random) -> ExpandTree | WidenDimension | None:
         """Return the next search node of an unfinished stage; None if it has to wait for a result."""
@@ -179,7 +170,7 @@ class BestFirstPolicy(StagedPolicy):
 
     def next_search_node(self, view: StageSnapshot, rng: Random) -> ExpandTree | WidenDimension | None:
         leaves = view.list_debuggable(self.settings)
-        debug = self.next_common_repair(view) or (build_expansion(view, "debug", leaves[0]) if leaves else None)
+        debug = build_expansion(view, "debug", leaves[0]) if leaves else None
         if debug is not None and rng.random() < self.settings.debug_prob:
             return debug
         if view.stage != "preliminary":
@@ -188,8 +179,7 @@ class BestFirstPolicy(StagedPolicy):
             if view.stage == "tuning":
                 due = debug or tuning.next_tuning_action(view, tuning.find_tuning_base(view))
                 return due or build_floor_improvement(view)
-            under_repair = view.best_node.id in view.shared_failures.nodes_under_repair
-            return None if under_repair else build_next_expansion(view, view.best_node)
+            return build_next_expansion(view, view.best_node)
         wanted = len(view.list_nodes_of_kind("draft")) < self.settings.count_drafts(view.plan.open) or not (
             view.open_nodes or view.unfinished_search_nodes
         )
@@ -206,9 +196,8 @@ class ChainPolicy(StagedPolicy):
         if view.unfinished_search_nodes:
             return None
         leaves = view.list_debuggable(self.settings)
-        debug = self.next_common_repair(view) or (build_expansion(view, "debug", leaves[-1]) if leaves else None)
-        if debug is not None:
-            return debug
+        if leaves:
+            return build_expansion(view, "debug", leaves[-1])
         if view.stage == "preliminary":
             return build_expansion(view, "draft", None)
         if view.items_taken_up or is_agenda_exhausted(view):
@@ -241,7 +230,7 @@ def build_expansion(view: StageSnapshot, kind: NodeKind, parent: Node | None) ->
     arm = tuning.undertuned_baseline(view) if kind == "improve" and not view.selects_nothing else ""
     if view.agenda_items and kind in ("improve", "ablate") and not arm:
         turn = view.count_turns(kind) % len(view.agenda_items)
-        due = (*view.shared_failures.reopened_items, *view.agenda_items[turn:], *view.agenda_items[:turn])
+        due = (*view.agenda_items[turn:], *view.agenda_items[:turn])
         open_items = [one for one in due if one not in view.exhausted_items] or due[:1]
         item = next((one for one in open_items if one not in view.items_in_work), open_items[0])
     return ExpandTree(

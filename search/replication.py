@@ -47,20 +47,13 @@ from labwright.search.stage_snapshot import StageSnapshot, build_snapshot, find_
 from labwright.search.tuning import FINALIST_SEED_OFFSET
 
 
-def view_at_stage_end(
-    state: RunState, stage: StageName, settings: SearchSettings, *, by_decision: int | None = None
-) -> StageSnapshot | None:
-    """Return a stage as of the end of its search, with the user marks known when decision `by_decision` settled
-    it (None: now).
-
-    None while the search continues.
-    """
+def view_at_stage_end(state: RunState, stage: StageName, settings: SearchSettings) -> StageSnapshot | None:
+    """Return a stage as of the end of its search, with the user marks known now; None while the search continues."""
     end = state.find_stage_end(stage)
     if end is None:
         return None
-    settled = state.search.stages[stage].find_settlement(by_decision) if by_decision is not None else None
-    marks = state.last_decision if settled is None else settled[0]
-    return build_snapshot(state, stage, end.seen, before=end.k, marks_before=marks + 1, settings=settings)
+    marks = state.last_decision + 1
+    return build_snapshot(state, stage, end.seen, before=end.k, marks_before=marks, settings=settings)
 
 
 def find_unsettled_stage(state: RunState, settings: SearchSettings) -> StageSnapshot | None:
@@ -422,7 +415,8 @@ def list_further_replicates(view: StageSnapshot, settings: SearchSettings) -> tu
     stopped = view.run_limit_reason or view.further_seeds_ended or "replicate" in view.skipped_kinds
     if not first or lock is None or settings.ablation.num_seeds is not None or stopped or _has_further_looks(view):
         return ()
-    if view.nodes[lock.winner].suspect or not all(_is_ablation_run(one) for one in view.in_flight):
+    others = [one for one in view.in_flight if (one.kind, one.stage) != ("replicate", "ablation")]
+    if view.nodes[lock.winner].suspect or others:
         return ()
     most = looks[-1].seeds[-1] if looks and looks[-1].seeds else inf
     fresh = (one for one in view.list_replicates(lock.winner) if lock.is_fresh_seed(one.seed) and one.seed <= most)
@@ -433,10 +427,6 @@ def list_further_replicates(view: StageSnapshot, settings: SearchSettings) -> tu
     lacking = {node.id: len(find_lacking_seeds(view, node, seeds)) for node in varying}
     behind = [node for node in varying if lacking[node.id] == max(lacking.values())]
     return tuple(one for node in behind for one in next_replicate(view, "ablation", node, seeds))
-
-
-def _is_ablation_run(node: Node) -> bool:
-    return node.kind == "replicate" and node.stage == "ablation"
 
 
 def needs_paired_seeds(view: StageSnapshot) -> ExpandTree | None:

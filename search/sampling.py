@@ -3,8 +3,8 @@
 The study is rebuilt in memory from the record each time, so equal snapshots give equal settings; in `ticket` order they
 do not depend on the number of workers.
 
-Source: Rasmussen and Williams 2006 (Gaussian processes), Bergstra et al. 2011 (TPE), Li et al. 2020 (asynchronous
-successive halving), as implemented in Optuna; McKay et al. 1979 (Latin hypercubes).
+Source: Rasmussen and Williams 2006 (Gaussian processes) and Bergstra et al. 2011 (TPE), as implemented in Optuna; McKay
+et al. 1979 (Latin hypercubes).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from math import floor
 from random import Random
 from statistics import median
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from labwright.record.schema import Scalar
-from labwright.record.schema.data_plan import DataPlan, Hyperparameter, HyperparameterSetting, Trial, select_active
+from labwright.record.schema.data_plan import DataPlan, Hyperparameter, HyperparameterSetting, select_active
 from labwright.record.schema.nodes import TrialResult
 from labwright.record.tuning_results import compute_scores, list_settings
 from labwright.search.stage_snapshot import StageSnapshot
@@ -29,8 +29,6 @@ BATCH_SIZE = 4
 kernel."""
 STARTUP_TRIALS = 5
 """Number of trials of an arm, including the defaults, that cover its space before a sampler uses their results."""
-REDUCTION_FACTOR = 3
-"""One in this many trials at a rung continues."""
 MAX_GAP_BELOW_MEDIAN = 3
 """Scores are clipped if their distance below the median exceeds this many times the distance of the best score above
 it."""
@@ -45,8 +43,6 @@ def sample_setting(
     Arms with equal spaces and trial results get equal settings.
     """
     space, sampler = view.find_space(arm), view.plan.tuning.sampler
-    if sampler == "gp" and view.plan.tuning.rungs:
-        sampler = "tpe"  # TPE can use trials that were stopped early
     for attempt in range(MAX_SAMPLING_TRIES):
         if sampler == "sobol":
             from scipy.stats import qmc  # half a second
@@ -97,14 +93,8 @@ def _map_point(space: Sequence[Hyperparameter], point: Sequence[float]) -> Hyper
     return select_active(space, found)
 
 
-class _KnownTrial(NamedTuple):
-    """A trial as seen by a sampler."""
-
-    setting: tuple[tuple[str, Scalar], ...]
-    score: float | None
-    """None while it is running."""
-    rung: int | None
-    """The rung at which it was stopped; None: measured in full."""
+KnownTrial = tuple[tuple[tuple[str, Scalar], ...], float | None]
+"""A setting as seen by a sampler, and its score; None while it is running."""
 
 
 def _collect_known(
@@ -112,7 +102,7 @@ def _collect_known(
     plan: DataPlan,
     space: Sequence[Hyperparameter],
     tried: Sequence[HyperparameterSetting],
-) -> tuple[_KnownTrial, ...]:
+) -> tuple[KnownTrial, ...]:
     """Return the trials of a study, and settings decided on since; inactive dimensions have their defaults.
 
     Failed trials get the score of the worst successful one. Scores far below the others are clipped, since one diverged
@@ -121,14 +111,12 @@ def _collect_known(
     score = compute_scores(study, plan)
     middle, best = median(score.values() or (0.0,)), max(score.values(), default=0.0)
     least = max(min(score.values(), default=0.0), middle - MAX_GAP_BELOW_MEDIAN * (best - middle))
-    numbers = dict.fromkeys(one.number for one in study)
-    known: list[_KnownTrial] = []
-    for last in ([one for one in study if one.number == number][-1] for number in numbers):
-        value = least if last.outcome == "failed" else score.get((last.number, last.share))
-        rung = plan.tuning.rungs.index(last.share) if last.share < 1 else None
-        value = None if value is None else max(value, least)
-        known.append(_KnownTrial(_fill_defaults(last.setting, space), value, rung))
-    return (*known, *(_KnownTrial(_fill_defaults(one, space), None, None) for one in tried[len(numbers) :]))
+    values = (least if one.outcome == "failed" else score.get(one.number) for one in study)
+    known = (
+        (_fill_defaults(one.setting, space), None if value is None else max(value, least))
+        for one, value in zip(study, values, strict=True)
+    )
+    return (*known, *((_fill_defaults(one, space), None) for one in tried[len(study) :]))
 
 
 def _fill_defaults(setting: HyperparameterSetting, space: Sequence[Hyperparameter]) -> tuple[tuple[str, Scalar], ...]:
@@ -137,39 +125,27 @@ def _fill_defaults(setting: HyperparameterSetting, space: Sequence[Hyperparamete
 
 @lru_cache(maxsize=256)
 def _suggest(
-    sampler: str, known: tuple[_KnownTrial, ...], space: tuple[Hyperparameter, ...], seed: int
+    sampler: str, known: tuple[KnownTrial, ...], space: tuple[Hyperparameter, ...], seed: int
 ) -> HyperparameterSetting:
     """Return the next setting of a sampler, rounded to four digits; cached since decisions ask repeatedly."""
-    trial = _build_study(sampler, known, space, seed=seed).ask(_build_distributions(space))
+    optuna, distributions = _import_optuna(), _build_distributions(space)
+    samplers: dict[str, Callable[[], Any]] = {
+        "random": lambda: optuna.samplers.RandomSampler(seed=seed),
+        "tpe": lambda: optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP_TRIALS, multivariate=True),
+        "gp": lambda: optuna.samplers.GPSampler(seed=seed, n_startup_trials=STARTUP_TRIALS - 1),
+    }
+    study, states = optuna.create_study(direction="maximize", sampler=samplers[sampler]()), optuna.trial.TrialState
+    for setting, score in known:
+        state = states.RUNNING if score is None else states.COMPLETE
+        params = dict(setting)
+        study.add_trial(optuna.trial.create_trial(params=params, distributions=distributions, state=state, value=score))
+    trial = study.ask(distributions)
     return {
         one.name: trial.params[one.name]
         if one.kind in ("choice", "integer")
         else _round_in_range(trial.params[one.name], one)
         for one in space
     }
-
-
-def _build_study(
-    sampler: str = "random", known: Sequence[_KnownTrial] = (), space: Sequence[Hyperparameter] = (), *, seed: int = 0
-) -> Any:
-    """Build an in-memory Optuna study with these trials."""
-    optuna = _import_optuna()
-    samplers: dict[str, Callable[[], Any]] = {
-        "random": lambda: optuna.samplers.RandomSampler(seed=seed),
-        "tpe": lambda: optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP_TRIALS, multivariate=True),
-        "gp": lambda: optuna.samplers.GPSampler(seed=seed, n_startup_trials=STARTUP_TRIALS - 1),
-    }
-    pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=REDUCTION_FACTOR)
-    made = optuna.create_study(direction="maximize", sampler=samplers[sampler](), pruner=pruner)
-    states, distributions = optuna.trial.TrialState, _build_distributions(space)
-    for one in known:
-        trial: dict[str, Any] = {"state": states.COMPLETE, "value": one.score}
-        if one.score is None:
-            trial = {"state": states.RUNNING}
-        elif one.rung is not None:
-            trial = {"state": states.PRUNED, "intermediate_values": {REDUCTION_FACTOR**one.rung: one.score}}
-        made.add_trial(optuna.trial.create_trial(params=dict(one.setting), distributions=distributions, **trial))
-    return made
 
 
 def _build_distributions(space: Sequence[Hyperparameter]) -> dict[str, Any]:
@@ -201,24 +177,3 @@ def _import_optuna() -> ModuleType:
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna
-
-
-def find_promotions(results: Sequence[TrialResult], plan: DataPlan) -> list[Trial]:
-    """Return the trials of a study that continue at the next rung, by asynchronous successive halving."""
-    if not plan.tuning.rungs:
-        return []
-    shares = (*plan.tuning.rungs, 1.0)
-    known, study = compute_scores(results, plan), _build_study()
-    found: list[Trial] = []
-    for number in dict.fromkeys(one.number for one in results if one.share < 1):
-        own = {one.share: one for one in results if one.number == number}
-        trial, last = study.ask(), -1
-        goes_on = True
-        for rung, share in enumerate(shares[:-1]):
-            if (number, share) in known and goes_on:
-                trial.report(known[number, share], REDUCTION_FACTOR**rung)
-                goes_on, last = not trial.should_prune(), rung
-        if goes_on and last >= 0 and shares[last + 1] not in own:
-            setting = own[shares[last]].setting
-            found.append(Trial(arm=results[0].arm, number=number, setting=setting, share=shares[last + 1]))
-    return found

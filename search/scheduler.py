@@ -34,7 +34,7 @@ from labwright.record.schema.decisions import (
     build_summary_task,
 )
 from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, StageName
-from labwright.search.hours import LimitHit, RoomCheck, TimeLimits, estimate_seconds, has_nothing_working
+from labwright.search.hours import LimitHit, RoomCheck, TimeLimits, estimate_seconds
 from labwright.search.policy import Policy
 from labwright.search.replication import is_further_seed
 from labwright.search.settings import SearchSettings
@@ -273,10 +273,7 @@ class Scheduler:
         """Return why the time limit of the stage refuses a node, or None."""
         assert isinstance(action, ExpandTree)
         now = self._offset + self.run_control.read_clock()
-        reason = self.time_limits.find_refusal(action, view, self.recorder.state, now=now)
-        if reason is None:
-            return None
-        return LimitHit(reason, stage=self.stage, may_fit_later=has_nothing_working(view))
+        return self.time_limits.find_refusal(action, view, self.recorder.state, now=now)
 
     def _pick_with_view(self, seen: VisibleDecisions) -> tuple[SearchAction, StageSnapshot]:
         state, k = self.recorder.state, self._next_decision_id

@@ -52,7 +52,6 @@ from labwright.record.tuning_results import (
     widen_space,
 )
 from labwright.search.settings import FAILED_REPAIRS, SearchSettings
-from labwright.search.shared_failures import SharedFailures, has_same_failure
 
 # Rank nodes by the share of their stage's panel that they measured, then by the primary metric of the method. A panel
 # is fixed for a stage. Metrics are only compared within one dataset and condition, as a gain relative to a reference
@@ -74,11 +73,6 @@ class ComparisonPanel:
     metric: MetricSpec
     entries: frozenset[PanelEntry]
     deciding_arms: frozenset[str]
-
-    def restrict(self, entries: Collection[PanelEntry]) -> ComparisonPanel:
-        """Return the panel restricted to some entries."""
-        kept = self.entries.intersection(entries)
-        return self if len(kept) == len(self.entries) else replace(self, entries=kept)
 
 
 def list_stage_datasets(stage: StageName, plan: DataPlan) -> tuple[str, ...]:
@@ -110,9 +104,9 @@ _PANEL_MEMO = Memo[ComparisonPanel]()
 _RANKED_MEMO = Memo[Mapping[PanelEntry, float]]()
 
 
-def collect_values(node: Node, plan: DataPlan) -> Mapping[PanelEntry, float]:
-    """Return the primary metric of a node on validation data, whether in the panel or not."""
-    return _read_primary_values(node, plan.primary_metric.name)
+def collect_values(node: Node, metric: MetricSpec) -> Mapping[PanelEntry, float]:
+    """Return the values of a metric in a node on validation data, whether in the panel or not."""
+    return node.attempts[-1].validation_values.get(metric.name, {}) if node.attempts else {}
 
 
 def compute_ranked_values(node: Node, panel: ComparisonPanel) -> Mapping[PanelEntry, float]:
@@ -121,7 +115,7 @@ def compute_ranked_values(node: Node, panel: ComparisonPanel) -> Mapping[PanelEn
     """
 
     def compute() -> Mapping[PanelEntry, float]:
-        values, worst = _read_primary_values(node, panel.metric.name), panel.metric.worst
+        values, worst = collect_values(node, panel.metric), panel.metric.worst
         lines = node.attempts[-1].cells if node.attempts and worst is not None else ()
         lost = {PanelEntry(one.cell.dataset, one.cell.measured_arm, one.cell.level) for one in lines if one.diverged}
         found = {**dict.fromkeys(lost, worst or 0.0), **values}
@@ -132,7 +126,7 @@ def compute_ranked_values(node: Node, panel: ComparisonPanel) -> Mapping[PanelEn
 
 def find_diverged(node: Node, panel: ComparisonPanel) -> Collection[PanelEntry]:
     """Return the panel entries that rank as the metric's worst value, since their training diverged."""
-    return compute_ranked_values(node, panel).keys() - _read_primary_values(node, panel.metric.name).keys()
+    return compute_ranked_values(node, panel).keys() - collect_values(node, panel.metric).keys()
 
 
 def count_coverage(node: Node, panel: ComparisonPanel) -> int:
@@ -142,10 +136,9 @@ def count_coverage(node: Node, panel: ComparisonPanel) -> int:
 
 def restrict_to_common(nodes: Sequence[Node], panel: ComparisonPanel) -> ComparisonPanel:
     """Return the panel restricted to entries for which all these nodes have values."""
-    if not nodes:
-        return panel.restrict(())
-    partly = [found.keys() for node in nodes if len(found := compute_ranked_values(node, panel)) < len(panel.entries)]
-    return panel.restrict(set(panel.entries).intersection(*partly))
+    found = (compute_ranked_values(node, panel).keys() for node in nodes)
+    common = panel.entries.intersection(*found) if nodes else frozenset[PanelEntry]()
+    return panel if len(common) == len(panel.entries) else replace(panel, entries=common)
 
 
 def compute_gain(node: Node, reference: Node, panel: ComparisonPanel) -> float:
@@ -173,7 +166,7 @@ def estimate_noise(replicates: Sequence[Node], panel: ComparisonPanel) -> dict[s
     """
     if len(replicates) < MIN_REPLICATES_FOR_NOISE:
         return {}
-    measured = [_read_primary_values(one, panel.metric.name) for one in replicates]
+    measured = [collect_values(one, panel.metric) for one in replicates]
     found = [{entry: values[entry] for entry in values.keys() & panel.entries} for values in measured]
     spread = {dataset: stdev(means) for dataset, means in _compute_dataset_means(found, panel.deciding_arms).items()}
     return {dataset: sd for dataset, sd in spread.items() if sd > 0}
@@ -220,10 +213,6 @@ def _compute_common_means(a: Node, b: Node, panel: ComparisonPanel) -> dict[str,
     """Return, by dataset, the mean of each of two nodes over the entries that both have."""
     found = [compute_ranked_values(one, panel) for one in (a, b)]
     return _compute_dataset_means(found, panel.deciding_arms)
-
-
-def _read_primary_values(node: Node, metric: str) -> Mapping[PanelEntry, float]:
-    return node.attempts[-1].validation_values.get(metric, {}) if node.attempts else {}
 
 
 def _compute_dataset_means(
@@ -335,9 +324,9 @@ class StageSnapshot:
         return {one.dimension: one for one in self.actions.values() if isinstance(one, WidenDimension)}
 
     @cached_property
-    def spent_by_arm(self) -> dict[str, float]:
-        """Arm -> effort spent on it, in the plan's currency."""
-        return {arm: one.count_spent(self.plan.tuning) for arm, one in self.efforts.items()}
+    def spent_by_arm(self) -> dict[str, int]:
+        """Arm -> number of its trials and code versions."""
+        return {arm: one.evaluation_count for arm, one in self.efforts.items()}
 
     @cached_property
     def searched_nodes(self) -> tuple[Node, ...]:
@@ -384,22 +373,13 @@ class StageSnapshot:
 
     @cached_property
     def open_nodes(self) -> tuple[Node, ...]:
-        """Good nodes on which others may build and that no repair replaces."""
+        """Good nodes on which others may build and that the same program with chosen settings does not replace."""
         return tuple(node for node in self.good_nodes if not node.closed and node.id not in self.superseded_nodes)
 
     @cached_property
-    def shared_failures(self) -> SharedFailures:
-        """Failures shared by several children of one node; none if nothing may replace the selected node."""
-        if self.selects_nothing:
-            return SharedFailures()
-        working = (node for node in self.nodes.values() if node.status == "good" and not (node.suspect or node.closed))
-        return SharedFailures(self.searched_nodes, frozenset(node.id for node in working), self.item_by_node)
-
-    @cached_property
     def superseded_nodes(self) -> frozenset[str]:
-        """Nodes replaced by a working repair, or by the same program with chosen settings."""
-        tuned = (node.parent for node in self.good_nodes if node.kind == "tune" and not node.closed and node.parent)
-        return frozenset((*self.shared_failures.repaired_node_by_repair.values(), *tuned))
+        """Nodes replaced by the same program with chosen settings."""
+        return frozenset(node.parent or "" for node in self.good_nodes if node.kind == "tune" and not node.closed)
 
     @cached_property
     def widest_nodes(self) -> tuple[Node, ...]:
@@ -562,30 +542,22 @@ class StageSnapshot:
     def count_turns(self, kind: NodeKind) -> int:
         """Count the nodes of this kind for an item.
 
-        Excludes nodes that the user wrote, that ablate an earlier root, or whose item another node must
-        retry.
+        Excludes nodes that the user wrote or that ablate an earlier root.
         """
         root = self.root.id if self.root is not None and self.stage == "ablation" else None
-        dropped = {node.id for node in self.shared_failures.superseded_nodes}
         return sum(
-            not node.author
-            and root in (None, node.parent)
-            and node.id not in dropped
-            and node.id not in self.improved_arm_by_node
+            not node.author and root in (None, node.parent) and node.id not in self.improved_arm_by_node
             for node in self.list_nodes_of_kind(kind)
         )
 
     def count_debug_depth(self, node: Node) -> int:
-        """Return the number of consecutive debug attempts ending in this node; a repair of a shared failure is
-        the first."""
+        """Return the number of consecutive debug attempts ending in this node."""
         if node.kind != "debug" or node.parent is None:
             return 0
-        return 1 if node.repairs_children else 1 + self.count_debug_depth(self.nodes[node.parent])
+        return 1 + self.count_debug_depth(self.nodes[node.parent])
 
     def has_repeated_failure(self, node: Node) -> bool:
         """Return whether a debugged program failed again in exactly the same way."""
-        if node.repairs_children:
-            return has_same_failure(node, tuple(self.nodes[name] for name in node.repairs_children))
         before = self.nodes[node.parent].failure if node.kind == "debug" and node.parent is not None else None
         if before is None or node.failure is None:
             return False
@@ -599,17 +571,15 @@ class StageSnapshot:
         )
 
     def list_debuggable(self, settings: SearchSettings) -> tuple[Node, ...]:
-        """Return buggy leaves worth another try: with code to fix, not too deep, without a shared failure, and without
-        a repeated one, unless an author has not yet had its turn."""
+        """Return buggy leaves worth another try: with code to fix, not too deep, and without a repeated failure, unless
+        an author has not yet had its turn."""
 
         def is_debuggable(node: Node) -> bool:
             if node.status != "buggy" or not node.source_sha256 or node.closed or node.marked:
                 return False
-            if node.id in self.parent_ids or node.id in self.shared_failures.group_node_by_node:
-                return False
             if node.failure is not None and node.failure.kind == "no answer":  # a model failed, not the code
                 return False
-            if self.count_debug_depth(node) >= settings.max_debug_depth:
+            if node.id in self.parent_ids or self.count_debug_depth(node) >= settings.max_debug_depth:
                 return False
             if not self.has_repeated_failure(node):
                 return True
@@ -734,7 +704,7 @@ def build_snapshot(
 
 def _hide_results(node: Node) -> Node:
     """Return a node as a running one, with facts from its decision alone."""
-    facts = ("id", "decision", "parent", "stage", "kind", "seed", "author", "repairs_children")
+    facts = ("id", "decision", "parent", "stage", "kind", "seed", "author")
     return Node(**{name: getattr(node, name) for name in facts}, status="running")
 
 

@@ -1,7 +1,7 @@
 """Decide which settings each arm tries next and when a choice is final.
 
 The study (`search.sampling`) chooses numbers; code written by models stays in the tree. A study belongs to one arm on
-one version of its code. Every arm gets the same amount of the plan's currency.
+one version of its code. Every arm gets the same number of trials.
 
 All trials share the run's seed, so settings are compared with the same random numbers, and a difference between two of
 them owes less to chance (common random numbers; Glasserman and Yao 1992, "Some guidelines and guarantees for common
@@ -23,13 +23,12 @@ from labwright.record.reference_baselines import (
     build_default_setting,
     count_reference_trials,
 )
-from labwright.record.schema.data_plan import DataPlan, Hyperparameter, HyperparameterSetting, Trial
+from labwright.record.schema.data_plan import Hyperparameter, HyperparameterSetting, Trial
 from labwright.record.schema.decisions import ExpandTree, WidenDimension
 from labwright.record.schema.nodes import Node, NodeKind, TrialResult
 from labwright.record.tuning_results import (
     MAX_EQUAL_RATIO,
     MIN_TRIALS_FOR_TREND,
-    compute_study_cost,
     find_best,
     find_decisive_gain,
     find_edges,
@@ -39,7 +38,7 @@ from labwright.record.tuning_results import (
     rank_trials,
     select_full_trials,
 )
-from labwright.search.sampling import BATCH_SIZE, find_promotions, round_four_digits, sample_setting
+from labwright.search.sampling import BATCH_SIZE, round_four_digits, sample_setting
 from labwright.search.stage_snapshot import StageSnapshot
 
 WIDENED_BUDGET_SHARE = 1 / 3
@@ -47,7 +46,7 @@ WIDENED_BUDGET_SHARE = 1 / 3
 MAX_BUDGET_FACTOR, BUDGET_STEPS = 2, 6
 """Maximum factor on an arm's budget while an arm is still gaining, and number of steps per budget."""
 NEGLIGIBLE_TRIAL_SHARE = 0.2
-"""Share of a trial's cost; a smaller remaining budget is not worth another trial."""
+"""Part of a trial; a smaller remaining budget is not worth another trial."""
 
 
 def next_tuning_action(view: StageSnapshot, node: Node | None) -> ExpandTree | WidenDimension | None:
@@ -113,10 +112,10 @@ FINALIST_SEED_OFFSET = 1000
 
 
 def _next_finals(view: StageSnapshot, node: Node, before: Sequence[Node]) -> ExpandTree | None:
-    """Return the best settings of each arm, to be repeated with another seed; None if this is done, if studies
-    are small, or if the currency is seconds (equal numbers of settings then cost unequal amounts).
+    """Return the best settings of each arm, to be repeated with another seed; None if this is done, or if studies are
+    small.
     """
-    if len(before) >= FINALIST_SEEDS or view.plan.tuning.currency == "seconds":
+    if len(before) >= FINALIST_SEEDS:
         return None
     studies = [_find_study(view, node, arm) for arm in view.plan.tuned_arms]
     tuned_here = view.stage == "tuning" or any(one.parent == node.id for one in view.list_nodes_of_kind("trial"))
@@ -141,17 +140,13 @@ def _next_batch(view: StageSnapshot, node: Node) -> ExpandTree | None:
         trials = next_trials(view, node, arm, max_count=ceil(owed[arm] / batches))
         if trials:
             return _build_expansion(view, node, "trial", trials)
-    for arm in view.plan.tuned_arms:
-        if further := find_promotions(_find_study(view, node, arm), view.plan):
-            return _build_expansion(view, node, "trial", tuple(further[:BATCH_SIZE]))
     return None
 
 
 def next_trials(view: StageSnapshot, node: Node, arm: str, *, max_count: int) -> tuple[Trial, ...]:
     """Return up to `max_count` new settings of an arm with consecutive numbers; fewer if its space is exhausted."""
     study = _find_study(view, node, arm)
-    rungs = view.plan.tuning.rungs
-    tried = list({one.number: one.setting for one in study}.values())
+    tried = [one.setting for one in study]
     made: list[Trial] = []
     first = max((number for name, number in view.decided_trials if name == arm), default=0) + 1
     for number in range(first, first + max_count):
@@ -159,7 +154,7 @@ def next_trials(view: StageSnapshot, node: Node, arm: str, *, max_count: int) ->
         if setting is None:
             break
         tried.append(setting)
-        made.append(Trial(arm=arm, number=number, setting=setting, share=rungs[0] if rungs else 1.0))
+        made.append(Trial(arm=arm, number=number, setting=setting))
     return tuple(made)
 
 
@@ -185,23 +180,19 @@ def count_pending_trials(view: StageSnapshot, node: Node) -> dict[str, float]:
     """
     plan, spent = view.plan, view.spent_by_arm
     budget = _compute_budget(view, node) if view.stage == "tuning" else plan.tuning.budget
-    cost = {arm: _estimate_trial_cost(view, arm) for arm in plan.tuned_arms}
     need = dict.fromkeys(plan.tuned_arms, 0.0)
     for arm in plan.tuned_arms:
         code = view.code_hashes[node.id].get(arm, "")
         study = view.studies.get((arm, code), ())
         stale = view.stage == "tuning" or not find_tuned_study(view.studies, arm, node.trials.get(arm, 0), code, plan)
-        ended = {one.number for one in study if one.outcome != "running"}
-        running = len({one.number for one in study} - ended)
-        lacking = budget - compute_study_cost(study, plan) - running * cost[arm]
-        if stale and lacking > NEGLIGIBLE_TRIAL_SHARE * cost[arm]:
+        if stale and (lacking := budget - len(study)) > NEGLIGIBLE_TRIAL_SHARE:
             need[arm] = lacking
     given = {arm: amount + need[arm] for arm, amount in spent.items()}
     most = max(given.values(), default=0.0)
     for arm in plan.tuned_arms:
         if most > MAX_EQUAL_RATIO * given[arm]:
             need[arm] = max(need[arm], most / MAX_EQUAL_RATIO - spent[arm])
-    return {arm: need[arm] / cost[arm] for arm in plan.tuned_arms}
+    return need
 
 
 def _compute_budget(view: StageSnapshot, node: Node) -> float:
@@ -217,34 +208,18 @@ def _compute_budget(view: StageSnapshot, node: Node) -> float:
     for arm, study in tuple(studies.items()):
         if (every := list_settings(view.find_space(arm))) and len(every) <= len(study):
             del studies[arm]
-    negligible = {arm: NEGLIGIBLE_TRIAL_SHARE * _estimate_trial_cost(view, arm) for arm in studies}
     while amount < MAX_BUDGET_FACTOR * budget:
-        parts = [_take_spent_part(study, plan, amount - negligible[arm]) for arm, study in studies.items()]
+        parts = [_take_spent_part(study, amount - NEGLIGIBLE_TRIAL_SHARE) for study in studies.values()]
         if None in parts or not any(is_still_gaining(part, plan) for part in parts if part):
             break
         amount = min(amount + budget / BUDGET_STEPS, MAX_BUDGET_FACTOR * budget)
     return amount
 
 
-def _take_spent_part(study: Sequence[TrialResult], plan: DataPlan, amount: float) -> Sequence[TrialResult] | None:
-    """Return the first trials of a study that use this amount of the currency; None if not all are measured."""
-    numbers, seconds = set[int](), 0.0
-    for end, one in enumerate(study, 1):
-        if one.outcome == "running":
-            return None
-        numbers.add(one.number)
-        seconds += one.seconds
-        if (seconds if plan.tuning.currency == "seconds" else len(numbers)) >= amount:  # same as `compute_study_cost`
-            return study[:end]
-    return None
-
-
-def _estimate_trial_cost(view: StageSnapshot, arm: str) -> float:
-    """Estimate the cost of a trial of an arm: 1 trial, or its mean seconds so far (1 before there are any)."""
-    if view.plan.tuning.currency == "trials":
-        return 1.0
-    known = [one.seconds for one in view.trials if one.arm == arm and one.outcome == "measured" and one.seconds]
-    return sum(known) / len(known) if known else 1.0
+def _take_spent_part(study: Sequence[TrialResult], amount: float) -> Sequence[TrialResult] | None:
+    """Return this many of the first trials of a study; None if not all are measured."""
+    part = study[: ceil(amount)]
+    return None if len(part) < amount or any(one.outcome == "running" for one in part) else part
 
 
 def undertuned_baseline(view: StageSnapshot) -> str:

@@ -49,7 +49,7 @@ async def plan_ablations(context: RunContext, decided: DecisionMade, client: Mod
         repository=await show_studied_repository(context),
         node_seconds=context.node_seconds,
         rate=context.state.rate,
-        earlier=list_visible_summaries(context, view),
+        earlier=list_visible_summaries(view),
         notes=context.state.list_notes(decided.k, "ablation"),
         written=tuple(f"{node.id}: {node.plan}" for node in context.state.user_nodes if node.stage == "ablation"),
     )

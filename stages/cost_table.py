@@ -11,7 +11,7 @@ much, which the table learns only from the run's first calls.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -151,11 +151,6 @@ def find_phase(state: RunState, decision_id: int, late: int | None = None) -> Ph
             return state.phase
 
 
-def sum_costs(costs: Iterable[Cost]) -> Cost:
-    """Return the sum of costs."""
-    return sum(costs, start=Cost())
-
-
 def compute_spent_by_phase(state: RunState) -> dict[Phase, Cost]:
     """Return the amount spent by phase, without calls in progress."""
     found: dict[Phase, Cost] = {}
@@ -169,8 +164,6 @@ def compute_spent_by_phase(state: RunState) -> dict[Phase, Cost]:
 
 def count_trials(plan: DataPlan) -> float:
     """Count the trials for tuning every arm once, in units of experiments of every arm, level and dataset."""
-    if plan.tuning.currency == "seconds":
-        return len(plan.tuned_arms) * plan.tuning.budget / plan.expected_seconds
     cells = len(list_main_arms(plan)) * len(plan.level_names) * len(plan.datasets)
     return plan.tuning.budget * sum(len(list_trial_cells(plan, arm, seed=0)) for arm in plan.tuned_arms) / cells
 
@@ -348,12 +341,9 @@ class CostTable:
             tokens=round((own_tokens + once.tokens * tokens / (likely_tokens or 1)) / (1 + own.calls)),
         )
 
-    def compute_least_cost(self, role: AnyRole) -> Cost:
-        """Return the maximum cost of a single request of a role: the least that a call requires."""
-        return self._least_costs[role.name]
-
     @cached_property
     def _least_costs(self) -> Mapping[str, Cost]:
+        """The maximum cost of a single request by role: the least that a call requires."""
         return {
             name: compute_max_call_cost(self.models, role, role.prompt_tokens, single=True)
             for name, role in roles.ROLES.items()
@@ -392,7 +382,7 @@ class CostTable:
                 }
         runs = isinstance(action, ExpandTree) and action.kind != "aggregate"
         costs = [self.estimate_call(role, state) * number for role, number in calls.items()]
-        return sum_costs((*costs, self.estimate_attempt(state) * runs))
+        return sum(costs, start=self.estimate_attempt(state) * runs)
 
     def list_remaining(self, state: RunState, *begun: tuple[str, str]) -> list[tuple[CostRow, float]]:
         """Return the rows of the remaining work, with the likely numbers: without tuning, and only the write-up
@@ -440,9 +430,8 @@ class CostTable:
         """
         phase = state.phase if decision_id is None else find_phase(state, decision_id)
         rank = Rank.MISSING if phase == "missing" else Rank.SEARCH
-        margin = sum_costs(
-            self._compute_most(one).subtract_floored(self._estimate_once(one, state)) for one in (roles.CODE, None)
-        )
+        most = (self._compute_most(one).subtract_floored(self._estimate_once(one, state)) for one in (roles.CODE, None))
+        margin = sum(most, start=Cost())
         if decision_id is not None:
             action, margin = state.decisions[decision_id].action, Cost()
             rank = self.find_rank(state, decision_id, role) if role else rank
@@ -461,7 +450,7 @@ class CostTable:
                 total, above = total + once * left, most.subtract_floored(once)
                 margin = Cost(**{name: max(value, getattr(above, name)) for name, value in margin})
         if rank == Rank.EXTRA and phase in STAGES:
-            total += self.compute_least_cost(roles.FEEDBACK)
+            total += self._compute_most(roles.FEEDBACK)
         if phase == "prepare":
             total += self.estimate_action(ExpandTree(stage="preliminary", kind="draft", seed=0), state)
         return total + margin
@@ -471,7 +460,7 @@ class CostTable:
 
     def _compute_most(self, role: AnyRole | None) -> Cost:
         """Return the maximum of a single request of a role, or of an execution."""
-        return self.compute_attempt_cost(self.node_seconds) if role is None else self.compute_least_cost(role)
+        return self.compute_attempt_cost(self.node_seconds) if role is None else self._least_costs[role.name]
 
     @cached_property
     def _rows(self) -> list[CostRow]:

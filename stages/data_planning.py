@@ -39,16 +39,10 @@ from labwright.record.plan_edits import apply_plan_edits
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.run_folder import write_file
-from labwright.record.schema.data_plan import (
-    DataPlan,
-    DatasetFacts,
-    FrozenScorer,
-    MetricSpec,
-    ResourceNeeds,
-    TuningPlan,
-)
+from labwright.record.schema.data_plan import DataPlan, DatasetFacts, FrozenScorer, MetricSpec, ResourceNeeds
 from labwright.record.schema.hypotheses import FindingAnswer, ProtocolFinding
 from labwright.record.schema.idea import Idea, UserAnchor
+from labwright.record.schema.prior_work import collect_shared_uses
 from labwright.sandbox.data.preparation import SPLIT_SHARES
 from labwright.sandbox.datasets import BundledDataset, DatasetSources, list_choices, materialise
 from labwright.sandbox.hub import HubOffers
@@ -81,7 +75,6 @@ from labwright.stages.prompt_inputs import STAGE_GOALS, recall_studies
 from labwright.stages.protocol_review import (
     add_omissions,
     describe_estimands,
-    find_common_rows,
     find_unanswered_rows,
     format_complaint,
     read_prior_work,
@@ -209,7 +202,7 @@ async def _approve_plan(context: RunContext, plan: DataPlan, choices: PlanChoice
         nonlocal approved
         if approval.plan is None:
             return ()
-        edited = choices.complete(approval.plan, context.search.order)
+        edited = add_metric_formulas(approval.plan, choices.scorers)
         faults = await to_thread(choices.find_faults, edited)
         if not faults:
             approved = edited
@@ -224,7 +217,7 @@ async def _request_plan(context: RunContext, client: ModelClient, choices: PlanC
     started, hub = context.state.started, context.hub
     assert started is not None
     await read_prior_work(context, client)
-    prior = context.state.paper.prior_work
+    prior = context.state.paper.prior_work.papers if context.state.paper.prior_work is not None else ()
     shared = PlanningInputs(
         idea=context.idea,
         node_seconds=context.node_seconds,
@@ -236,8 +229,8 @@ async def _request_plan(context: RunContext, client: ModelClient, choices: PlanC
         seeds=context.search.max_seeds,
         slots=context.search.num_workers,
         context=format_statements(context.state.paper.context),
-        prior=prior.papers if prior is not None else (),
-        common=find_common_rows(prior),
+        prior=prior,
+        common=collect_shared_uses(prior),
         studies=context.state.list_earlier_studies(),
     )
     planner = DataPlanner(client, shared, choices, context.search)
@@ -259,7 +252,7 @@ async def _request_plan(context: RunContext, client: ModelClient, choices: PlanC
         )
         planner = replace(planner, inputs=inputs)
     if started.plan is not None:
-        plan = choices.complete(started.plan, context.search.order)
+        plan = add_metric_formulas(started.plan, choices.scorers)
         await to_thread(choices.add_hub_datasets, plan)
     else:
         plan, _, complaints = await planner.ask(MAX_PLAN_CALLS)
@@ -272,25 +265,20 @@ async def _request_plan(context: RunContext, client: ModelClient, choices: PlanC
                 f"no usable data plan after {MAX_PLAN_CALLS} attempts: {'; '.join(complaints)}; name the data and "
                 "metrics in the idea, or choose another --model"
             )
-    review = started.review
-    if review is not None and review.outcome == plan:
-        if context.state.search.protocol_review is None:
-            context.recorder.append(review)
-        return plan
-    used = {use.name for use in plan.datasets}
-    return await review_plan(
-        context,
-        client,
-        ProtocolReviewInputs(
+    review, used = started.review, {use.name for use in plan.datasets}
+    if review is None or review.outcome != plan:
+        reviewed = ProtocolReviewInputs(
             **{name: value for name, value in shared if name in ProtocolReviewInputs.model_fields},
             data_plan=plan,
             estimands=describe_estimands(plan),
             catalogue=tuple(one for name, one in choices.catalogue.items() if name in used),
             others=tuple(name for name in choices.catalogue if name not in used),
-        ),
-        planner.amend if started.plan is None else None,
-        planner.describe_hours,
-    )
+        )
+        amend = planner.amend if started.plan is None else None
+        review, plan = await review_plan(client, reviewed, amend, planner.describe_hours)
+    if context.state.search.protocol_review is None:
+        context.recorder.append(review)
+    return plan
 
 
 def build_subject_entries(subjects: Mapping[str, SubjectSettings]) -> tuple[SubjectEntry, ...]:
@@ -331,14 +319,6 @@ class PlanChoices:
     packages: RunPackages | None = None
     hub: HubOffers | None = None
     seed: int = 0
-
-    def complete(self, plan: DataPlan, order: str) -> DataPlan:
-        """Return the plan with what the program knows of its metrics. In `ticket` order, where measured time influences
-        nothing, its tuning budget is counted in trials."""
-        if order == "ticket" and plan.tuning.currency != "trials":
-            tuning = plan.tuning.model_copy(update={"currency": "trials", "budget": TuningPlan().budget})
-            plan = plan.model_copy(update={"tuning": tuning})
-        return add_metric_formulas(plan, self.scorers)
 
     def add_hub_datasets(self, plan: DataPlan) -> tuple[str, ...]:
         """Fetch the hub's datasets of a plan, and return the faults of what it asks for."""
@@ -445,7 +425,7 @@ class DataPlanner:
                 complaints = (*find_missing_outcomes(plan), *too_large)
                 reminded_of_design = bool(complaints)
             if not complaints:
-                limited = limit_trials(self.choices.complete(plan, self.search.order), self.search.max_trials)
+                limited = limit_trials(add_metric_formulas(plan, self.choices.scorers), self.search.max_trials)
                 return add_omissions(limited, unanswered), tuple(answers.values()), ()
         return None, (), complaints
 
@@ -486,14 +466,14 @@ def find_missing_outcomes(plan: DataPlan) -> Iterator[str]:
 
 def limit_trials(plan: DataPlan, limit: int | None) -> DataPlan:
     """Return the plan with at most this many tuning trials per arm; None: as planned."""
-    if limit is None or plan.tuning.currency != "trials" or plan.tuning.budget <= limit:
+    if limit is None or plan.tuning.budget <= limit:
         return plan
     return plan.model_copy(update={"tuning": plan.tuning.model_copy(update={"budget": float(limit)})})
 
 
-def add_metric_formulas(plan: DataPlan, scorers: Mapping[str, FrozenScorer] | None = None) -> DataPlan:
+def add_metric_formulas(plan: DataPlan, scorers: Mapping[str, FrozenScorer]) -> DataPlan:
     """Return the plan with formulas, worst values and ranges of its metrics, except those of the user's `scorers`."""
-    user_metrics = {metric.name for one in (scorers or {}).values() for metric in one.metrics}
+    user_metrics = {metric.name for one in scorers.values() for metric in one.metrics}
     metrics = tuple(one if one.name in user_metrics else complete_metric(one) for one in plan.metrics)
     return plan.model_copy(update={"metrics": metrics})
 

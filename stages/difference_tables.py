@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 
 from labwright.models.roles.experiment_code import MetricChange, Tables
 from labwright.models.roles.node_assessment import Statistic
@@ -110,8 +109,8 @@ def _compare_across(
 
 # Checks of the hyperparameter spaces, tuning budget and anchors of a data plan. Each fault is one sentence.
 
-MAX_TUNING_BUDGETS = {"trials": 200, "seconds": 30 * 24 * 3600}
-"""Maximum tuning budget of an arm by currency; a larger one is a mistake of the planner."""
+MAX_TUNING_TRIALS = 200
+"""Maximum tuning budget of an arm; a larger one is a mistake of the planner."""
 
 
 def find_tuning_faults(plan: DataPlan, given_anchors: Sequence[UserAnchor] = ()) -> Iterator[str]:
@@ -183,7 +182,7 @@ def _find_condition_faults(one: Hyperparameter, plan: DataPlan, before: Iterable
 
 def _find_budget_faults(plan: DataPlan) -> Iterator[str]:
     """Yield the faults of the tuning budget, and of the datasets and levels where trials are measured."""
-    tuning, most = plan.tuning, MAX_TUNING_BUDGETS[plan.tuning.currency]
+    tuning = plan.tuning
     unknown = [
         *find_unknown("metric", filter(None, [tuning.metric]), [one.name for one in plan.metrics]),
         *find_unknown("dataset", tuning.datasets, [one.name for one in plan.datasets]),
@@ -193,10 +192,8 @@ def _find_budget_faults(plan: DataPlan) -> Iterator[str]:
     for noun, names in (("datasets", tuning.datasets), ("levels", tuning.levels)):
         if len(set(names)) < len(names):
             yield f"tuning.{noun} {', '.join(names)} must not repeat a name"
-    if not 2 <= tuning.budget <= most:
-        yield f"tuning.budget {tuning.budget:g} must be from 2 to {most} {tuning.currency} per arm"
-    if not all(low < high for low, high in pairwise((0.0, *tuning.rungs, 1.0))):
-        yield f"tuning.rungs {list(tuning.rungs)} must increase strictly between 0 and 1, both excluded"
+    if not 2 <= tuning.budget <= MAX_TUNING_TRIALS:
+        yield f"tuning.budget {tuning.budget:g} must be from 2 to {MAX_TUNING_TRIALS} trials per arm"
     for arm in plan.tuned_arms if not unknown else ():
         if not list_trial_cells(plan, arm, seed=0):
             yield f"`left_out` removes every cell of arm {arm!r} at tuning.datasets and tuning.levels: keep one"

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from labwright.record.event_log import RecordError
 from labwright.record.run_folder import is_disk_full, sync_tree
-from labwright.record.schema.nodes import Failure
 from labwright.sandbox.job import (
     CellEnded,
     CellProgress,
@@ -29,11 +28,6 @@ CommitCell = Callable[[CellResult, Path], Path]
 """Move the folder of an ended cell to its place, commit the result, and return the place."""
 
 
-def keep_in_place(result: CellResult, folder: Path) -> Path:
-    """A `CommitCell` that does not move the folder."""
-    return folder
-
-
 class TooLate(Exception):
     """Raised when a job is skipped because the time limit has passed before its first cell could start."""
 
@@ -43,7 +37,7 @@ async def measure_job(
     job: Job,
     *,
     on_start: Callable[[], None] = lambda: None,
-    commit: CommitCell = keep_in_place,
+    commit: CommitCell | None = None,
     watch: ProgressWatch | None = None,
     has_deadline: bool = True,
     decision: int | None = None,
@@ -71,21 +65,15 @@ async def measure_job(
                 case CellProgress(cell, progress):
                     if watch is not None and (reason := await to_thread(watch, progress)) is not None:
                         stream.stop(reason, cell)
-                case CellEnded(result=result, folder=folder, progress=progress):
-                    hopeless = result.failure is not None and result.failure.kind == "hopeless"
-                    if watch is not None and progress is not None and not hopeless:
-                        reason = await to_thread(watch, progress)
-                        if reason is not None:
-                            failure = Failure(kind="hopeless", message=reason)
-                            event.result = result = result.model_copy(update={"failure": failure})
-                            stream.stop(f"the job was stopped early because {result.cell} was hopeless")
+                case CellEnded(result=result, folder=folder):
                     await to_thread(sync_tree, folder)
                     root = context.folder.root
                     if result.failure is not None and is_disk_full(root):  # not a failure of the experiment
                         raise RecordError(
                             f"No space left on device at {root}: free disk space, then resume; {job.name} is repeated"
                         )
-                    event.folder = commit(result, folder)
+                    if commit is not None:
+                        event.folder = commit(result, folder)
                 case JobEnded(outcome):
                     return outcome
     raise ExecutorError(f"{job.name} ended without an outcome")

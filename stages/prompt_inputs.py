@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from pathlib import Path
 from statistics import fmean
 
 from labwright.models.prompt_filters import cut_line
-from labwright.models.roles.experiment_code import (
-    CodeInputs,
-    CommonFailure,
-    NodeBrief,
-    NodeInFlight,
-    NodeLine,
-    OmittedNodes,
-    RequiredMeasurements,
-)
+from labwright.models.roles.experiment_code import CodeInputs, NodeBrief, NodeInFlight, NodeLine, RequiredMeasurements
 from labwright.models.roles.node_assessment import FeedbackInputs, Statistic
 from labwright.record.ablation_results import find_ablation
 from labwright.record.claims.estimates import Claim, has_same_values
@@ -39,29 +31,17 @@ from labwright.record.schema.nodes import (
     format_node_id,
 )
 from labwright.record.schema.paper import FigureReview
-from labwright.record.source_tree import PLOTS_FILE, format_diff, select_code
+from labwright.record.source_tree import PLOTS_FILE, select_code
 from labwright.record.tuning_results import ChosenSetting, collect_trial_results, find_chosen
 from labwright.record.untrusted_files import MAX_FILE_BYTES, read_file
-from labwright.search.stage_snapshot import (
-    StageSnapshot,
-    build_snapshot,
-    collect_values,
-    compute_gain,
-    count_coverage,
-    list_stage_datasets,
-)
+from labwright.search.stage_snapshot import StageSnapshot, build_snapshot, collect_values, list_stage_datasets
 from labwright.stages.difference_tables import build_tables
 from labwright.stages.run_context import RunContext
 
 # Summaries of a whole stage for prompts, bounded in size regardless of the number of nodes.
-#
-# Nodes are ordered by coverage and gain as in `search`, but without marks, costs and comparisons: these may change
-# after a decision, while its prompt must not.
 
-MAX_BEST_LINES = 4
-"""Maximum number of lines for the best nodes."""
-MAX_LINES = 10
-"""Maximum number of lines in total; the latest nodes get the lines that the best nodes do not use."""
+MAX_LINES = 24
+"""Maximum number of lines: the latest nodes. A stage has at most 21 by default."""
 MAX_OUTCOME_CHARS = 160
 """Maximum number of characters of an outcome."""
 MAX_MESSAGE_CHARS = 100
@@ -71,16 +51,13 @@ MAX_VARIATION_CHARS = 80
 
 _UNTRIED_FAILURES = ("no answer", "nothing left")
 """Failures of nodes that ran no experiment."""
-MAX_NAMES_CHARS = 400
-"""Maximum total number of characters of the variations of nodes without a line."""
 
 
-def summarise_nodes(view: StageSnapshot, action: ExpandTree) -> tuple[tuple[NodeLine, ...], OmittedNodes | None]:
-    """Return one line each for some finished search nodes of the stage, and counts of the rest; the parent is excluded.
+def summarise_nodes(view: StageSnapshot, action: ExpandTree) -> tuple[NodeLine, ...]:
+    """Return one line each for the latest finished search nodes of the stage; the parent is excluded.
 
     Before the last stage, children of the same parent from earlier stages are included, since the parent's verdict may
-    suggest a change that one of them has already tried. The few best nodes (except ablations, which do not compete) and
-    the latest nodes get a line.
+    suggest a change that one of them has already tried.
     """
     known = [
         node
@@ -88,24 +65,13 @@ def summarise_nodes(view: StageSnapshot, action: ExpandTree) -> tuple[tuple[Node
         if node.kind in SEARCH_KINDS
         and node.is_finished
         and node.id != action.parent
+        and (node.failure is None or node.failure.kind not in _UNTRIED_FAILURES)
         and (
             node.stage == view.stage
             or (view.stage != "ablation" and action.parent is not None and node.parent == action.parent)
         )
     ]
-    chosen = [node for node in known if node.failure is None or node.failure.kind not in _UNTRIED_FAILURES]
-    if len(chosen) > MAX_LINES:
-        panel, worked = view.panel, [node for node in chosen if node.status == "good" and view.stage != "ablation"]
-        first = min(worked, key=lambda node: (-count_coverage(node, panel), node.decision), default=None)
-        best = sorted(
-            worked,
-            key=lambda node: (-count_coverage(node, panel), -compute_gain(node, first or node, panel), node.decision),
-        )[:MAX_BEST_LINES]
-        named = {node.id for node in best}
-        others = [node for node in chosen if node.id not in named]
-        chosen = sorted((*best, *others[len(best) - MAX_LINES :]), key=lambda node: node.decision)
-    shown = {node.id for node in chosen}
-    lines = tuple(
+    return tuple(
         NodeLine(
             id=node.id,
             kind=node.kind,
@@ -115,18 +81,8 @@ def summarise_nodes(view: StageSnapshot, action: ExpandTree) -> tuple[tuple[Node
             if node.failure
             else format_means(node, view.plan, MAX_OUTCOME_CHARS) or node.status,
         )
-        for node in chosen
+        for node in known[-MAX_LINES:]
     )
-    rest = [node for node in known if node.id not in shown]
-    names = list(dict.fromkeys(cut_line(node.varies, MAX_VARIATION_CHARS) for node in reversed(rest) if node.varies))
-    fitting = _take_fitting(names, MAX_NAMES_CHARS, between=2)
-    failed = Counter(node.failure.name for node in rest if node.failure)
-    return lines, OmittedNodes(
-        worked=sum(node.status == "good" for node in rest),
-        failed=dict(failed.most_common()),
-        tried=tuple(fitting),
-        more=len(names) - len(fitting),
-    ) if rest else None
 
 
 def describe_outcome(node: Node, plan: DataPlan) -> str:
@@ -145,7 +101,7 @@ def format_means(node: Node, plan: DataPlan, limit: int) -> str:
     the plan come last.
     """
     groups: dict[tuple[str, str], list[float]] = {}
-    for entry, value in collect_values(node, plan).items():
+    for entry, value in collect_values(node, plan.primary_metric).items():
         groups.setdefault((entry.dataset, entry.arm), []).append(value)
     order = {
         (use.name, arm.name): i for i, (use, arm) in enumerate((use, arm) for use in plan.datasets for arm in plan.arms)
@@ -157,22 +113,9 @@ def format_means(node: Node, plan: DataPlan, limit: int) -> str:
         partly = f" ({len(values)} of {levels} levels)" if len(values) < levels else ""
         parts.append(f"{', ' if dataset == before else f'; {dataset} '}{arm} {fmean(values):.4g}{partly}")
         before = dataset
-    shown = _take_fitting(parts, limit, between=0)
+    shown = parts[: max(1, sum(end <= limit for end in accumulate(map(len, parts))))]
     left = f", and {len(parts) - len(shown)} more means omitted" if len(shown) < len(parts) else ""
     return "".join(shown).removeprefix("; ") + left
-
-
-def _take_fitting(texts: Sequence[str], limit: int, *, between: int) -> list[str]:
-    """Return as many leading strings as fit in `limit` characters, with `between` characters between them, but at
-    least one.
-    """
-    fitting: list[str] = []
-    for text in texts:
-        limit -= len(text) + (between if fitting else 0)
-        if fitting and limit < 0:
-            break
-        fitting.append(text)
-    return fitting
 
 
 MAX_ERROR_CHARS = 120
@@ -193,9 +136,7 @@ def describe_failures(nodes: Iterable[Node]) -> tuple[str, ...]:
     """Return one line per failed or pruned node, with its change, its error, and the node that fixed it."""
     nodes, lines = list(nodes), list[str]()
     fixes = [one for one in nodes if one.kind == "debug" and one.status == "good"]
-    fixed = {one.parent: f"; fixed by {one.id}" for one in fixes} | {
-        name: f"; fixed by {one.id}, for all children of {one.parent}" for one in fixes for name in one.repairs_children
-    }
+    fixed = {one.parent: f"; fixed by {one.id}" for one in fixes}
     for node in nodes:
         if node.status in ("buggy", "pruned"):
             failure, varies = node.failure, " ".join(node.varies.split())[:MAX_ERROR_CHARS] or "nothing in particular"
@@ -235,7 +176,6 @@ def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
     assert isinstance(action, ExpandTree)
     view, state = build_decision_view(context, decided), context.state
     parent = view.nodes[action.parent] if action.parent else None
-    siblings, rest = summarise_nodes(view, action)
     duty, numbered = find_required_measurements(view), enumerate(context.idea.experiments, 1)
     covered = action.kind == "improve" and (
         action.item in view.answered_items
@@ -268,11 +208,7 @@ def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
             context.folder, parent, view.list_replicates(parent.id), list_arm_settings(state, parent, decided)
         ),
         tables=build_tables([parent] if parent else [], context.plan),
-        common=describe_common_failure(
-            context.folder, [view.nodes[name] for name in action.repairs_children], context.plan
-        ),
-        siblings=siblings,
-        rest=rest,
+        siblings=summarise_nodes(view, action),
         spare=spare,
         in_flight=tuple(
             NodeInFlight(
@@ -290,27 +226,12 @@ def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
         retry_seconds=context.retry_seconds,
         rate=state.rate,
         quiet_seconds=context.quiet_seconds,
-        earlier=list_visible_summaries(context, view),
+        earlier=list_visible_summaries(view),
         device=context.device,
         network=context.network,
         lab_reference=context.lab_reference,
         packages=context.importable_packages,
         pretrained=context.pretrained_models,
-    )
-
-
-def describe_common_failure(folder: RunFolder, children: Sequence[Node], plan: DataPlan) -> CommonFailure | None:
-    """Return the failure shared by children of one node, and the change made by the first of them; None without
-    children.
-    """
-    if not children or (failure := children[0].failure) is None:
-        return None
-    names = (children[0].parent or "", children[0].id)
-    parent, child = (select_code(read_source(folder.get_source_path(name))) for name in names)
-    return CommonFailure(
-        children=tuple(build_node_line(one, plan) for one in children),
-        failure=failure,
-        difference=format_diff(parent, child, names),
     )
 
 
@@ -356,7 +277,7 @@ def build_decision_view(context: RunContext, decided: DecisionMade) -> StageSnap
     return build_snapshot(context.state, decided.action.stage, decided.seen, before=decided.k, settings=context.search)
 
 
-def list_visible_summaries(context: RunContext, view: StageSnapshot) -> tuple[StageSummary, ...]:
+def list_visible_summaries(view: StageSnapshot) -> tuple[StageSummary, ...]:
     """Return the visible reports on earlier stages; each is written while the search of the next stage is already
     running.
     """

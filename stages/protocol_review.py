@@ -34,7 +34,6 @@ from labwright.record.schema.prior_work import (
     OmittedPriorWork,
     PriorPaper,
     SharedPriorUse,
-    collect_shared_uses,
     is_named_in_quote,
     is_same_name,
 )
@@ -50,30 +49,17 @@ AmendPlan = Callable[
 
 
 async def review_plan(
-    context: RunContext,
-    client: ModelClient,
-    inputs: ProtocolReviewInputs,
-    amend: AmendPlan | None,
-    describe_hours: Callable[[DataPlan], tuple[str, ...]],
-) -> DataPlan:
-    """Review the plan, record the findings once, and return the plan; it is unchanged if `amend` is None.
-
-    `describe_hours` returns lines that say what a plan can decide in the run's time.
-
-    Raises: `ModelError`, but never because of a finding.
-    """
-    outcome, plan = await _run_review(client, inputs, amend, describe_hours)
-    if context.state.search.protocol_review is None:
-        context.recorder.append(outcome)
-    return plan
-
-
-async def _run_review(
     client: ModelClient,
     inputs: ProtocolReviewInputs,
     amend: AmendPlan | None,
     describe_hours: Callable[[DataPlan], tuple[str, ...]],
 ) -> tuple[ProtocolReviewed, DataPlan]:
+    """Review the plan; return the findings, and the plan, which is unchanged if `amend` is None.
+
+    `describe_hours` returns lines that say what a plan can decide in the run's time.
+
+    Raises: `ModelError`, but never because of a finding.
+    """
     plan = inputs.data_plan
     outcome = ProtocolReviewed(reviewer=client.get_model_name(PROTOCOL_REVIEW), reviewed=plan)
     first = inputs.model_copy(update={"hours": describe_hours(plan)})
@@ -256,11 +242,6 @@ async def read_paper(client: ModelClient, idea: Idea, source_copy: DocumentCopy,
 
 
 # --- comparison with the plan -----------------------------------------------------------------------------------------
-
-
-def find_common_rows(prior: PriorWorkRead | None) -> tuple[SharedPriorUse, ...]:
-    """Return the items that at least two of the papers used."""
-    return collect_shared_uses(prior.papers) if prior is not None else ()
 
 
 def find_unanswered_rows(

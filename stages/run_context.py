@@ -48,11 +48,11 @@ from labwright.search.scheduler import RunControl
 from labwright.search.settings import RETRY_FACTOR, SearchSettings
 from labwright.stages.settings import PaperSettings
 
-# Work that a node is doing and that other nodes need as well: cells being measured, figures being reviewed, code
-# being written. Other nodes wait for it. This module records nothing: reused work is in the record, and a resumed
-# process starts empty. In `ticket` order no node waits for cells and figures, because a node's work must not depend
-# on time; drafts always wait for the code of all drafts decided before them. If the first node does not get a result,
-# the next one that waits does the work, and the others wait for that one.
+# Work that a node is doing and that other nodes need as well: cells being measured, code being written. Other nodes
+# wait for it. This module records nothing: reused work is in the record, and a resumed process starts empty. In
+# `ticket` order no node waits for cells, because a node's work must not depend on time; drafts always wait for the
+# code of all drafts decided before them. If the first node does not get a result, the next one that waits does the
+# work, and the others wait for that one.
 
 
 class WorkInProgress:
@@ -154,8 +154,7 @@ class RunContext:
     """Describes how withheld labels were protected from experiments, and the limits of the protection."""
     signals: RunControl = field(default_factory=RunControl)
     work_in_progress: WorkInProgress = field(default_factory=WorkInProgress)
-    """Cells being measured, by key, figures being reviewed, by the sha256 of their file, and code being written, by
-    node."""
+    """Cells being measured, by key, and code being written, by node."""
     sources: DatasetSources = field(default_factory=build_registry)
     """Every available dataset, by name."""
     scorers: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -180,15 +179,10 @@ class RunContext:
         assert self.state.search.data_plan is not None
         return self.state.search.data_plan
 
-    def find_effective_plan(self, decision_id: int | None = None) -> DataPlan:
-        """Return the plan as the prompts of a decision show it, with the ranges widened before that decision (None: so
-        far).
-        """
-        return build_effective_plan(self.state, decision_id)
-
     def build_study_inputs(self, decision_id: int | None = None) -> StudyInputs:
         """Return idea, plan and data as the prompts of a decision show them (None: as of now)."""
-        return StudyInputs(idea=self.idea, data_plan=self.find_effective_plan(decision_id), facts=self.facts)
+        plan = build_effective_plan(self.state, decision_id)
+        return StudyInputs(idea=self.idea, data_plan=plan, facts=self.facts)
 
     @property
     def importable_packages(self) -> tuple[str, ...]:

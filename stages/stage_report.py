@@ -58,9 +58,9 @@ MAX_REPORT_KEYS = 12
 """Maximum number of keys in a report."""
 
 
-def build_stage_view(context: RunContext, stage: StageName, decision_id: int | None = None) -> StageSnapshot:
+def build_stage_view(context: RunContext, stage: StageName) -> StageSnapshot:
     """Return the stage at the end of its search or, before that, with all current results."""
-    return view_at_stage_end(context.state, stage, context.search, by_decision=decision_id) or build_snapshot(
+    return view_at_stage_end(context.state, stage, context.search) or build_snapshot(
         context.state, stage, VisibleDecisions(through=context.state.last_decision), settings=context.search
     )
 
@@ -112,10 +112,6 @@ def explain_selection(view: StageSnapshot) -> tuple[str, ...]:
             reasons.append(f"a model was asked which is sounder to build on: {'; '.join(answers)}")
         if best.id not in asked.values():
             reasons.append(f"among them it is the {'cheaper' if view.prefers_cheaper else 'earlier'} one")
-    if best.id in view.shared_failures.repaired_node_by_repair:
-        reasons.append(
-            f"it replaces {view.shared_failures.repaired_node_by_repair[best.id]}, whose children failed identically"
-        )
     if view.root is not None and best.id == view.root.id:
         reasons.append(f"no node of this stage improves on {best.id}" + (" by more than the noise" * bool(view.noise)))
     return tuple(reasons)
@@ -123,7 +119,7 @@ def explain_selection(view: StageSnapshot) -> tuple[str, ...]:
 
 def _list_deciding_values(node: Node, view: StageSnapshot) -> list[float]:
     """Return the values of the primary metric in the cells of the deciding arms."""
-    measured = collect_values(node, view.plan).items()
+    measured = collect_values(node, view.panel.metric).items()
     return [value for one, value in measured if one in view.panel.entries and one.arm in view.panel.deciding_arms]
 
 

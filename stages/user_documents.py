@@ -37,6 +37,8 @@ MAX_READ_CHARS = 60_000
 """Maximum number of characters of a document that a model sees."""
 MAX_PAGE_CHARS = 12_000
 """Maximum number of characters of a page."""
+PDF_SECONDS = 60.0
+"""Time limit in seconds for reading a PDF."""
 
 
 class ContextError(UsageError):
@@ -151,14 +153,14 @@ def read_copies(home: Path) -> tuple[tuple[DocumentCopy, ...], tuple[str, ...]]:
     return kept, tuple(known["refused"])
 
 
-async def read_document(source_copy: DocumentCopy, *, timeout: float = 60.0) -> UserDocument | str:
+async def read_document(source_copy: DocumentCopy) -> UserDocument | str:
     """Read the leading pages of a document up to the limit, or return why it cannot be read.
 
-    `timeout` is in seconds and applies to PDFs. Empty pages keep their number.
+    Empty pages keep their number.
     """
     data = await asyncio.to_thread(source_copy.path.read_bytes)
     is_pdf = source_copy.path.suffix == ".pdf"
-    texts = await _read_pdf_pages(data, timeout) if is_pdf else _split_parts(data)
+    texts = await _read_pdf_pages(data) if is_pdf else _split_parts(data)
     if isinstance(texts, str):
         return f"{source_copy.file}: {texts}"
     room, pages, unread = MAX_READ_CHARS, list[PageText](), 0
@@ -172,11 +174,11 @@ async def read_document(source_copy: DocumentCopy, *, timeout: float = 60.0) -> 
     return UserDocument(source_copy, tuple(pages), len(texts), "p." if is_pdf else "part", unread)
 
 
-async def _read_pdf_pages(data: bytes, timeout: float) -> tuple[str, ...] | str:
+async def _read_pdf_pages(data: bytes) -> tuple[str, ...] | str:
     if not data.startswith(b"%PDF-"):
         return "it is not a PDF, despite its name"
     try:
-        text = await asyncio.to_thread(read_text, io.BytesIO(data), timeout=timeout)
+        text = await asyncio.to_thread(read_text, io.BytesIO(data), timeout=PDF_SECONDS)
     except PdfError:
         text = ""
     if not text.strip():

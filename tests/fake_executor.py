@@ -101,19 +101,17 @@ class FakeExecutor:
         else:
             delay, result = self._cell(job, cell)
             result = result.model_copy(update={"seconds": result.seconds or delay})
-        taken, clock = min(delay, order.limit), asyncio.get_running_loop().time
-        began = clock()
+        taken = min(delay, order.limit)
         seconds = await self._run_watched(taken, running) if job.watched else None
         if not job.watched:
             await self._pause(taken)
-        progress = ExecutionProgress(clock() - began, 0.0, ended=True) if job.watched else None
         if running.stop_reason.done() and seconds is not None:
             failure = Failure(kind="hopeless", message=running.stop_reason.result())
             result = CellResult(cell=cell, seconds=seconds, failure=failure)
         elif delay > order.limit:
             failure = failure_from_timeout(order.limit, stopped=True, traceback=(), folder=job.folder)
             result = CellResult(cell=cell, seconds=order.limit, failure=failure)
-        return CellEnded(result, folder, progress)
+        return CellEnded(result, folder)
 
     @asynccontextmanager
     async def hold_slot(self, *, alone: bool = False) -> AsyncGenerator[None]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from labwright.record.run_folder import ResultFolder
 from labwright.record.schema.data_plan import HyperparameterSetting, ResourceNeeds
-from labwright.record.schema.nodes import Cell, Failure
+from labwright.record.schema.nodes import Cell
 from labwright.sandbox.job import (
     CellEnded,
     CellProgress,
@@ -68,12 +68,6 @@ async def run_job(
                 if (reason := await asyncio.to_thread(watch, event.progress)) is not None:
                     stream.stop(reason, event.cell)
             elif isinstance(event, CellEnded):
-                hopeless = event.result.failure is not None and event.result.failure.kind == "hopeless"
-                reason = watch(event.progress) if watch and event.progress and not hopeless else None
-                if reason is not None:
-                    failure = Failure(kind="hopeless", message=reason)
-                    event.result = event.result.model_copy(update={"failure": failure})
-                    stream.stop(reason)
                 if commit is not None:
                     event.folder = await commit(event.result.cell, event.result, event.folder)
             elif isinstance(event, JobEnded):

@@ -76,10 +76,6 @@ def answer_code(inputs: CodeInputs) -> Program:
         return write_draft(study, inputs)
     if inputs.parent is None:
         raise CatalogueError(f"the offline model cannot {inputs.kind} without a parent; only a draft has none")
-    if inputs.kind == "debug" and inputs.common is not None:
-        plan = "Its children failed because of their own mistakes; nothing is changed."
-        scripts = Scripts(inputs.parent.experiment, inputs.parent.plots)
-        return make_program(scripts, title="Kept", plan=plan, varies="kept")
     if inputs.kind == "debug":
         return repair_parent(study, inputs.parent, write_sound_draft(study, inputs))
     if inputs.kind == "ablate" or inputs.stage == "ablation":
@@ -166,7 +162,7 @@ def _choose_part(study: OfflineStudy, inputs: CodeInputs) -> AblationSpec:
         planned = [part for part in study.ablations if part.condition == inputs.ablation.name]
         if planned:
             return planned[0]
-    tried = {sibling.varies for sibling in inputs.siblings} | set(inputs.rest.tried if inputs.rest else ())
+    tried = {sibling.varies for sibling in inputs.siblings}
     item = inputs.item.lower()
     named = [part for part in study.ablations if item and any(word in item for word in part.keywords)]
     own = study.ablations[_choose_variant(inputs) % len(study.ablations)]

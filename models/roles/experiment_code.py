@@ -167,23 +167,6 @@ class NodeLine(FrozenModel):
     checks: tuple[SoundnessCheck, ...] = Field(default=(), description="failed checks from its verdict")
 
 
-class CommonFailure(FrozenModel):
-    """A failure shared by several children of a working node; it is fixed in the node before it gets more children."""
-
-    children: tuple[NodeLine, ...]
-    failure: Failure = Field(description="failure of the first of these children")
-    difference: str = Field(default="", description="unified diff from the node's code to that child's")
-
-
-class OmittedNodes(FrozenModel):
-    """Counts of the finished nodes that have no separate line."""
-
-    worked: int
-    failed: dict[str, int] = Field(default={}, description="error -> number of nodes")
-    tried: tuple[str, ...] = Field(default=(), description="values of their `varies`, without repetition, newest first")
-    more: int = Field(default=0, description="number of these values left out")
-
-
 class NodeInFlight(FrozenModel):
     """A node decided before this one, whose result may not be known yet."""
 
@@ -235,11 +218,7 @@ class AuthorInputs(NodeInputs):
     ordinal: int = Field(default=0, description="number of this proposal of its kind, from 0; each must differ")
     variation: int = Field(default=0, description="number of the branch, whose choices should differ; 0: none")
     parent: NodeBrief | None = None
-    common: CommonFailure | None = Field(
-        default=None, description="failure of the parent's children, to fix in the parent"
-    )
-    siblings: tuple[NodeLine, ...] = Field(default=(), description="finished nodes: the best and the latest ones")
-    rest: OmittedNodes | None = Field(default=None, description="finished nodes other than the siblings")
+    siblings: tuple[NodeLine, ...] = Field(default=(), description="the latest finished nodes")
     in_flight: tuple[NodeInFlight, ...] = Field(default=(), description="nodes being written at the same time")
     earlier: tuple[StageSummary, ...] = ()
     notes: tuple[str, ...] = Field(default=(), description="notes of the user")

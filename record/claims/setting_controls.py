@@ -185,8 +185,8 @@ class TuningReport(FrozenModel):
 
     @property
     def underfunded_arms(self) -> tuple[str, ...]:
-        """Arms whose effort is below the maximum by more than `MAX_EQUAL_RATIO`, in the plan's currency."""
-        given = {one.arm: one.effort.count_spent(self.tuning) for one in self.arms}
+        """Arms whose effort is below the maximum by more than `MAX_EQUAL_RATIO`."""
+        given = {one.arm: one.effort.evaluation_count for one in self.arms}
         return tuple(arm for arm, amount in given.items() if amount * MAX_EQUAL_RATIO < max(given.values()))
 
 
@@ -233,7 +233,7 @@ def _collect_study_scores(found: Iterable[TrialResult], arm: str, dataset: str) 
     """Return the scores of an arm's fully measured trials on the version of its code that has the most of them."""
     by_code: dict[str, list[float]] = {}
     for one in found:
-        if one.arm == arm and one.share == 1 and dataset in one.values:
+        if one.arm == arm and dataset in one.values:
             by_code.setdefault(one.code, []).append(one.values[dataset])
     return max(reversed(by_code.values()), key=len) if by_code else []
 

@@ -504,14 +504,9 @@ def _apply_decision(state: RunState, event: DecisionMade, at: float) -> None:
             stage=action.stage,
             kind=action.kind,
             seed=action.seed,
-            repairs_children=action.repairs_children,
             trials=_collect_trials(state, action),
         )
-        state.search.trials |= {
-            (one.arm, one.number): one
-            for one in action.trials
-            if one.share == 1 or (one.arm, one.number) not in state.search.trials
-        }
+        state.search.trials |= {(one.arm, one.number): one for one in action.trials}
         state.step_since[format_node_id(event.k)] = at
         stage = state.search.stages[action.stage]
         if stage.began_at is None:

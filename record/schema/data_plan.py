@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import product
 from typing import Any, Literal, cast
 
-from pydantic import Field, TypeAdapter, field_validator, model_validator
+from pydantic import ConfigDict, Field, TypeAdapter, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from labwright.record.schema import FrozenModel, Scalar, is_empty
@@ -67,39 +67,42 @@ def select_active(space: Iterable[Hyperparameter], values: Mapping[str, Scalar])
     return found
 
 
+EARLIER_TUNING_FIELDS = frozenset({"currency", "rungs", "rungs_by"})
+
+
 class TuningPlan(FrozenModel):
     """Rules for tuning arms, fixed before any code is written. Trials are always compared on validation data."""
 
-    currency: Literal["trials", "seconds"] = Field(default="trials", description="equal for all arms")
-    budget: float = Field(default=24, gt=0, description="amount of the currency for each arm; the defaults are a trial")
+    budget: float = Field(default=24, gt=0, description="trials of each arm; the defaults count as one")
     metric: str = Field(default="", description="metric by which trials are compared; empty: the primary metric")
     sampler: Literal["random", "sobol", "tpe", "gp"] = Field(
-        default="gp", description="TPE and a Gaussian process learn from trials (with rungs always TPE)"
+        default="gp", description="TPE and a Gaussian process learn from trials"
     )
-    rungs: tuple[float, ...] = Field(
-        default=(), description="rising shares below 1, measured first; the best third goes on"
-    )
-    rungs_by: Literal["steps", "data"] = Field(default="steps", description="shares of training steps or examples")
     datasets: tuple[str, ...] = Field(default=(), description="datasets of trials; empty: the main dataset")
     levels: tuple[str, ...] = Field(default=(), description="levels that trials are measured at; empty: all levels")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_earlier_fields(cls, given: Any) -> Any:
+        """Drop what plans of earlier versions have, so that their logs open."""
+        return {key: value for key, value in given.items() if key not in EARLIER_TUNING_FIELDS}
+
     def __str__(self) -> str:
-        rungs = f", first at {', '.join(map('{:g}'.format, self.rungs))} of the {self.rungs_by}" if self.rungs else ""
         data, levels = (
             ", ".join(self.datasets) or "the main dataset",
             f" at {', '.join(self.levels)}" * bool(self.levels),
         )
-        budget = f"{self.budget:g} {self.currency} per arm"
-        return f"{budget}, by {self.metric or 'the primary metric'} on {data}{levels}{rungs}"
+        return f"{self.budget:g} trials per arm, by {self.metric or 'the primary metric'} on {data}{levels}"
 
 
 class Trial(FrozenModel):
     """A setting that is tried for an arm. Numbers are unique in a run, from 1; 0 is the arm's defaults."""
 
+    model_config = ConfigDict(extra="ignore")  # logs of earlier versions have `share`, which was 1
+
     arm: str
     number: int = Field(ge=0)
     setting: HyperparameterSetting
-    share: float = Field(default=1.0, gt=0, le=1, description="share of the training steps or examples; 1: all")
 
 
 class PublishedAnchor(FrozenModel):

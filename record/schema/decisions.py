@@ -10,7 +10,7 @@ from functools import cached_property
 from math import ceil, sqrt
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import Trial
@@ -195,6 +195,8 @@ class Cost(FrozenModel):
 class ExpandTree(FrozenModel):
     """Create one node."""
 
+    model_config = ConfigDict(extra="ignore")  # logs of earlier versions have `repairs_children`, which was empty
+
     do: Literal["expand"] = "expand"
     stage: StageName
     kind: NodeKind
@@ -202,8 +204,6 @@ class ExpandTree(FrozenModel):
     ordinal: int = Field(default=0, description="number of earlier nodes of this kind in the stage")
     item: str = Field(default="", description="agenda item or risk that this node works on")
     seed: int = Field(description="seed that its code runs with")
-    repairs_children: tuple[str, ...] = ()
-    """Children of the parent with the same failure, which is fixed once in the parent."""
     trials: tuple[Trial, ...] = ()
     """For a `trial` node: settings of one arm to try; for a `tune` node: the chosen setting of each arm."""
     arm: str = ""

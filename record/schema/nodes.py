@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from labwright.record.schema import FrozenModel, Scalar, is_empty
 from labwright.record.schema.data_plan import Measurement, Trial
@@ -62,12 +62,12 @@ class CodeDoubt(FrozenModel):
 class Cell(FrozenModel):
     """One arm at one level on one dataset, with one hyperparameter setting and one seed."""
 
+    model_config = ConfigDict(extra="ignore")  # logs of earlier versions have `share`, which was 1
+
     dataset: str
     arm: str
     level: str = Field(default="", description="empty if the study has no levels")
     trial: int = Field(default=0, ge=0, description="number of a hyperparameter setting; 0: the arm's defaults")
-    share: float = Field(default=1.0, gt=0, le=1)
-    """Share of the training steps or examples, for early stopping of trials."""
     seed: int = 0
     setting_of: str = Field(default="", exclude_if=is_empty)
     """Arm whose setting replaces the hyperparameters that both have; empty: its own setting."""
@@ -105,16 +105,12 @@ class Cell(FrozenModel):
         """
         if self.is_script:
             return "script"
-        if not self.trial and self.share == 1:
+        if not self.trial:
             return self.place_name
-        parts = [self.place_name] if self.level else [self.place_name, ""]
-        parts += [f"t{self.trial}"] if self.trial else []
-        parts += [f"r{self.share!r}".replace(".", "_")] if self.share < 1 else []
-        return "__".join(parts)
+        return f"{self.place_name}{'' if self.level else '__'}__t{self.trial}"
 
     def __str__(self) -> str:
-        trial = f", trial {self.trial}" if self.trial else ""
-        return f"{self.condition} on {self.dataset}{trial}" + (f" at {self.share:g}" if self.share < 1 else "")
+        return f"{self.condition} on {self.dataset}" + (f", trial {self.trial}" if self.trial else "")
 
 
 def format_place_name(dataset: str, condition: str) -> str:
@@ -454,8 +450,6 @@ class Node(FrozenModel):
     source_sha256: str = ""
     setups: dict[str, Scalar] = Field(default_factory=dict, description="upper-case constants of the source")
     author: str = Field(default="", description="user who wrote the source; empty: a model")
-    repairs_children: tuple[str, ...] = ()
-    """Children of its working parent with the same failure; a successful repair replaces its parent."""
     attempts: tuple[Attempt, ...] = ()
     plottings: tuple[PlotRun, ...] = ()
     status: NodeStatus = "proposed"

@@ -60,7 +60,7 @@ from labwright.sandbox.results import write_job_output
 from labwright.sandbox.workspace import CELLS_FOLDER, remove_rescued
 from labwright.search.replication import is_late_seed, list_undecided_cells
 from labwright.search.stage_snapshot import StageSnapshot
-from labwright.stages.measuring import ProgressWatch, keep_in_place, measure_job
+from labwright.stages.measuring import ProgressWatch, measure_job
 from labwright.stages.prompt_inputs import find_required_measurements
 from labwright.stages.run_context import RunContext, enter_step, record_spent_budget
 
@@ -98,7 +98,7 @@ def required_cells(
         return tuple(
             cell
             for one in (*known, *trials)
-            for cell in list_trial_cells(plan, one.arm, seed=node.seed, number=one.number, share=one.share)
+            for cell in list_trial_cells(plan, one.arm, seed=node.seed, number=one.number)
         )
     duty, parent = find_required_measurements(view), view.nodes.get(node.parent or "")
     inherited = parent.arms if parent is not None and node.kind in ("debug", "replicate") else ()
@@ -331,11 +331,11 @@ class NodeCells:
         return {cell: interrupted[key] for cell, key in self.keys.items() if key in interrupted}
 
     def _estimate_seconds(self) -> dict[Cell, float]:
-        """Return the seconds that the parent took for the same cell, scaled by the share of a trial."""
+        """Return the seconds that the parent took for the same cell."""
         parent = self._context.state.nodes.get(self._node.parent or "")
         lines = parent.attempts[-1].cells if parent is not None and parent.attempts else ()
         seconds = {line.cell.place_name: line.seconds for line in lines if line.outcome in ("measured", "taken over")}
-        return {cell: seconds[cell.place_name] * cell.share for cell in self.keys if cell.place_name in seconds}
+        return {cell: seconds[cell.place_name] for cell in self.keys if cell.place_name in seconds}
 
     def commit(self, result: CellResult, folder: Path) -> Path:
         """Move the folder of an ended cell to its place, commit the execution, and return the place."""
@@ -437,7 +437,7 @@ async def execute_attempt(
         job,
         on_start=lambda: enter_step(context, node.id, "running"),
         watch=watch,
-        commit=cells.commit if cells is not None else keep_in_place,
+        commit=cells.commit if cells is not None else None,
         decision=node.decision,
     )
     findings = await to_thread(check, outcome)
@@ -534,7 +534,7 @@ def apply_settings(job: Job, cells: Iterable[Cell], state: RunState) -> Job:
         )
         for cell in cells
     }
-    return replace(job, cells=tasks, rungs_by=plan.tuning.rungs_by if plan is not None else job.rungs_by)
+    return replace(job, cells=tasks)
 
 
 def build_rerun_job(job: Job, node: Node, state: RunState) -> Job:

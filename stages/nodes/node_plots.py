@@ -22,6 +22,7 @@ from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.nodes import Failure, Node, PlotRun
 from labwright.record.schema.paper import Figure, FigureReview
 from labwright.record.source_tree import PLOTS_FILE
+from labwright.record.tuning_results import build_effective_plan
 from labwright.record.untrusted_files import BadFile, list_names, load_array, remove_tree, write_file
 from labwright.review.figures import FigureContext, LintFinding, lint_figure_folder, list_refusals, list_remarks
 from labwright.review.honesty.figure_data_check import find_typed_figures
@@ -266,7 +267,7 @@ async def _request_replot(
     answer = await client.ask(
         PLOT,
         PlotInputs(
-            data_plan=context.find_effective_plan(client.decision),
+            data_plan=build_effective_plan(context.state, client.decision),
             purpose="replot",
             arrays=await canvas.read_briefs(),
             plan=subject.plan,
@@ -371,7 +372,7 @@ async def _ask_vision_model(
     answer = await client.ask_or_none(
         VISION,
         VisionInputs(
-            data_plan=context.find_effective_plan(client.decision),
+            data_plan=build_effective_plan(context.state, client.decision),
             subject=about.kind,
             seeds=about.seeds,
             plan=about.plan,

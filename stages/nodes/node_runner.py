@@ -9,11 +9,9 @@ Source: AI-Scientist-v2, section 3.2.2 (execution, plotting, vision review, bugg
 from __future__ import annotations
 
 from asyncio import to_thread
-from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import cache
-from itertools import islice
+from math import isfinite
 from pathlib import Path
 from typing import cast
 
@@ -25,8 +23,7 @@ from labwright.models.roles.node_assessment import FEEDBACK
 from labwright.record.claims.estimates import select_whole_replicates
 from labwright.record.events.search_events import DecisionMade, NodeJudged, NodeProposed, NodeSuspected
 from labwright.record.reference_baselines import OFF_THE_SHELF_ARM
-from labwright.record.run_folder import list_result_folders, partial_path, seal_source
-from labwright.record.schema.data_plan import Measurement
+from labwright.record.run_folder import partial_path, seal_source
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import (
     SEARCH_KINDS,
@@ -40,21 +37,13 @@ from labwright.record.schema.nodes import (
     format_node_id,
 )
 from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE, read_constants
+from labwright.record.tuning_results import build_effective_plan
 from labwright.record.untrusted_files import remove_tree
 from labwright.review.honesty.code_reading import find_equal_arms
 from labwright.review.honesty.label_probe import find_impossible_scores, list_withheld_metrics
 from labwright.sandbox.job import ArtifactFile, ExecutionProgress, JobOutcome, SubmissionRefused
-from labwright.sandbox.monitor import MAX_POINTS
 from labwright.sandbox.scoring import read_final_predictions
 from labwright.sandbox.workspace import rescue_checkpoints
-from labwright.search.pruning import (
-    MIN_PEERS,
-    CurveSample,
-    collect_peer_values,
-    explain_hopeless,
-    explain_silence,
-    is_loss,
-)
 from labwright.search.replication import find_concluding_replicates, list_unread_replicates
 from labwright.search.scheduler import NodeKilled, ReleaseSlot
 from labwright.search.stage_snapshot import StageSnapshot
@@ -75,58 +64,28 @@ from labwright.stages.prompt_inputs import (
 from labwright.stages.repository.paper_study import NothingLeftError
 from labwright.stages.run_context import RunContext, as_node_failure, enter_step, raise_if_repeated, record_time_limit
 
-# Decide whether to prune a node while its code runs.
-
 
 def build_watch(context: RunContext, decided: DecisionMade) -> ProgressWatch | None:
-    """Build the watch that stops the code of a decision's node once it is hopeless; None if it may not be stopped.
+    """Build the watch that stops the code of a search node which logged a value that is not finite, or was silent for
+    too long; None if it may not be stopped.
 
-    Its peers are the good nodes of the stage with the same item of the main experiments, if there are enough of them.
-    Ablations have no peers: a worse result without a component is a finding, not a failure.
-
-    Replicates are never pruned, because results without the bad seeds would be biased. In `ticket` order time decides
-    nothing: silence is ignored, and code that finished is treated like code that was stopped in time. In `arrival`
-    order finished code is kept, because pruning it would save nothing.
+    Replicates are never stopped, because results without the bad seeds would be biased.
     """
-    action = decided.action
-    if not context.search.prune or not isinstance(action, ExpandTree) or action.kind not in SEARCH_KINDS:
+    action, quiet = decided.action, context.quiet_seconds
+    if quiet is None or not isinstance(action, ExpandTree) or action.kind not in SEARCH_KINDS:
         return None
-    timed, quiet = context.search.order == "arrival", context.quiet_seconds
-    view = build_decision_view(context, decided)
-
-    def item(decision: int) -> str:
-        other = context.state.decisions[decision].action
-        return other.item if isinstance(other, ExpandTree) else ""
-
-    peers = [node for node in view.good_nodes if view.stage != "ablation" and item(node.decision) == action.item]
-    if len(peers) < MIN_PEERS:
-        peers = []
-    if not timed and not peers:
-        return None
-    logs = [
-        [one.path / "measurements.jsonl" for one in list_result_folders(context.state, context.folder, peer)]
-        for peer in peers
-    ]
-    curves = cache(lambda: collect_peer_values([_read_losses(paths) for paths in logs]))
 
     def watch(progress: ExecutionProgress) -> str | None:
-        if timed and progress.ended:
+        for (dataset, condition, name, split), step, value in progress.points:
+            if not isfinite(value):
+                place = f" of {condition}" * bool(condition) + f" on {dataset}" * bool(dataset)
+                return f"{name}{place} ({split}) was {value} at step {step}, which is not finite"
+        if progress.quiet_seconds <= quiet:
             return None
-        reason = explain_hopeless(progress.points, curves())
-        return reason or (explain_silence(progress.quiet_seconds, quiet) if quiet is not None else None)
+        limit = f"the limit is {quiet:g} s (search.silent_timeout)"
+        return f"it printed, logged and submitted nothing for {progress.quiet_seconds:.0f} s; {limit}"
 
     return watch
-
-
-def _read_losses(logs: Iterable[Path]) -> list[CurveSample]:
-    """Return the losses by step that the code of a node logged, from its sealed files; missing files have none."""
-    lines = (line for path in logs if path.is_file() for line in path.read_text(encoding="utf-8").splitlines())
-    points = (
-        ((one.dataset, one.condition, one.name, one.split), one.step, one.value)
-        for one in map(Measurement.model_validate_json, lines)
-        if one.step is not None and one.grade == "logged"
-    )
-    return list(islice((point for point in points if is_loss(point[0])), MAX_POINTS))
 
 
 RERUN_KINDS: frozenset[NodeKind] = frozenset({"replicate", "trial", "tune"})
@@ -191,10 +150,7 @@ def describe_variation(action: ExpandTree) -> str:
         tuned = ", ".join(one.arm for one in action.trials if one.number)
         return f"the settings selected for {tuned}" if tuned else "no setting was better than the defaults"
     return "; ".join(
-        f"{one.arm}: "
-        + ", ".join(f"{name}={value}" for name, value in one.setting.items())
-        + (f" (at {one.share:g})" if one.share < 1 else "")
-        for one in action.trials
+        f"{one.arm}: {', '.join(f'{name}={value}' for name, value in one.setting.items())}" for one in action.trials
     )
 
 
@@ -459,7 +415,7 @@ class NodeRunner:
             self.client.skip(PLOT)
             return known
         inputs = PlotInputs(
-            data_plan=context.find_effective_plan(self.decided.k),
+            data_plan=build_effective_plan(context.state, self.decided.k),
             purpose="aggregate",
             arrays=await canvas.read_briefs(),
             plan=self.parent.plan,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from asyncio import to_thread
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pydantic import Field
 
@@ -110,47 +111,44 @@ async def let_author_write(
     return made.result, runs.read_files(made.tree)
 
 
+@dataclass(frozen=True)
 class _ProgramRuns:
     """Runs of an author for one node."""
 
-    def __init__(
-        self,
-        context: RunContext,
-        node: Node,
-        view: StageSnapshot,
-        mirror: GitMirror,
-        arm: str,
-        artifacts: Mapping[str, Mapping[str, ArtifactFile]],
-    ) -> None:
-        self._context, self._node, self._view, self._mirror = context, node, view, mirror
-        self._arm, self._artifacts = arm, artifacts
+    context: RunContext
+    node: Node
+    view: StageSnapshot
+    mirror: GitMirror
+    arm: str
+    """The arm that an ablation adds; empty for other nodes."""
+    artifacts: Mapping[str, Mapping[str, ArtifactFile]]
 
     def read_files(self, tree: str) -> dict[str, str]:
         """Return the files of a tree; an empty one is removed, since no tool removes files."""
-        return {path: text for path, text in self._mirror.read_texts(tree).items() if text.strip()}
+        return {path: text for path, text in self.mirror.read_texts(tree).items() if text.strip()}
 
     async def run(self, tree: str, given: _RunArguments) -> str:
         """Run a file of a tree and return what it printed."""
-        context = self._context
+        context = self.context
         files = await to_thread(self.read_files, tree)
         cells = self._choose_cells(files, given)
-        folder = self._mirror.folder.parent / "scratch" / f"run-{self._node.id}"
+        folder = self.mirror.folder.parent / "scratch" / f"run-{self.node.id}"
         job = Job(
-            name=f"{self._node.id}/author",
+            name=f"{self.node.id}/author",
             folder=folder,
             source=files,
             entry=given.file,
-            seed=self._node.seed,
-            artifacts=self._artifacts,
+            seed=self.node.seed,
+            artifacts=self.artifacts,
             timeout=min(given.seconds, context.node_seconds),
             datasets=tuple(use.name for use in context.plan.datasets),
-            arms=tuple(dict.fromkeys((*list_arms(self._node, context.plan), *(cell.arm for cell in cells)))),
+            arms=tuple(dict.fromkeys((*list_arms(self.node, context.plan), *(cell.arm for cell in cells)))),
             may_skip_cells=False,
         )
         if cells:
             job = apply_settings(job, cells, context.state)
         try:  # a cap on GPU-hours counts the run at its limit
-            outcome = await measure_job(context, job, decision=self._node.decision)
+            outcome = await measure_job(context, job, decision=self.node.decision)
         finally:
             await to_thread(remove_tree, folder, ignore_errors=True)
         failure, printed = outcome.failure, [one.result.stdout_tail.rstrip() for one in outcome.folders.values()]
@@ -174,14 +172,14 @@ class _ProgramRuns:
             )
         if given.file != ENTRY_FILE or not is_cell_program(files):
             return ()
-        plan, reads = self._context.plan, collect_reads(files[ENTRY_FILE]) or {}
+        plan, reads = self.context.plan, collect_reads(files[ENTRY_FILE]) or {}
         usual = self._find_usual_cell(reads)
         cell = usual.model_copy(
             update={name: value for name in ("dataset", "arm", "level") if (value := getattr(given, name))}
         )
         known = {
             "dataset": [use.name for use in plan.datasets],
-            "arm": [*list_arms(self._node, plan), usual.arm],
+            "arm": [*list_arms(self.node, plan), usual.arm],
             "level": plan.level_names,
         }
         for name, values in known.items():
@@ -192,17 +190,17 @@ class _ProgramRuns:
         chain = [cell]
         while (read := reads.get(chain[0].arm)) and read not in {one.arm for one in chain}:
             chain.insert(0, cell.model_copy(update={"arm": read}))
-        trials = self._node.trials
+        trials = self.node.trials
         return tuple(one.model_copy(update={"trial": trials.get(plan.find_tuned_arm(one.arm), 0)}) for one in chain)
 
     def _find_usual_cell(self, reads: Mapping[str, str]) -> Cell:
         """Return the first cell of the parent that failed, otherwise the first that the node must measure."""
-        plan, node = self._context.plan, self._node
-        parent = self._view.nodes.get(node.parent or "")
+        plan, node = self.context.plan, self.node
+        parent = self.view.nodes.get(node.parent or "")
         lines = parent.attempts[-1].cells if parent is not None and parent.attempts and node.kind == "debug" else ()
         wanted = [
             *(line.cell for line in lines if line.outcome not in ("measured", "taken over")),
-            *(() if self._arm else required_cells(node, self._view, plan=plan, reads=reads)),
+            *(() if self.arm else required_cells(node, self.view, plan=plan, reads=reads)),
         ]
-        first = Cell(dataset=plan.datasets[0].name, arm=self._arm or plan.compared_arms[0], level=plan.level_names[0])
-        return (wanted[0] if wanted else first).model_copy(update={"seed": node.seed, "share": 1.0})
+        first = Cell(dataset=plan.datasets[0].name, arm=self.arm or plan.compared_arms[0], level=plan.level_names[0])
+        return (wanted[0] if wanted else first).model_copy(update={"seed": node.seed})

@@ -177,7 +177,7 @@ async def _run_turn(
         FIGURES,
         FiguresInputs(
             idea=context.idea,
-            data_plan=context.find_effective_plan(),
+            data_plan=build_effective_plan(context.state),
             facts=context.facts,
             arrays=await studio.arrays.read_briefs(),
             statistics=studio.statistics,

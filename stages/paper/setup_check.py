@@ -294,7 +294,7 @@ def _list_tuning_facts(state: RunState, plan: DataPlan, claims: Sequence[Claim])
     yield (
         f"Tuning: settings were compared by {find_tuning_metric(plan).display_name} on the validation split of {where}"
         f"{f' at {levels}' if levels else ''}, not on dev or test data; planned were {tuning.budget:g} "
-        f"{tuning.currency} for each tuned arm, its defaults among them, and more for all alike while the best came "
+        f"trials for each tuned arm, its defaults among them, and more for all alike while the best came "
         f"late; sampler {tuning.sampler}."
         + (f" The best settings were measured with {again} seeds and chosen by the mean." if again > 1 else "")
     )

@@ -256,33 +256,26 @@ class ArmRuns:
                     text = f"killed by the user: {context.state.killed_nodes[node].text}"
                     self._judge(node, Failure(kind="killed", message=text))
 
-    async def _measure(self, node: str) -> None:
-        if not self.context.state.nodes[node].attempts:
-            await self._run_attempt(self.context.state.nodes[node])
-        self._judge(node, self.context.state.nodes[node].attempts[-1].failure)
-
     def _judge(self, node: str, failure: Failure | None) -> None:
         status = "good" if failure is None else "cancelled" if failure.kind == "killed" else "buggy"
         reasons = (f"{failure.kind}: {failure.message}",) if failure else ()
         self.context.folder.delete_live_output(node)
         self.context.recorder.append(NodeJudged(node=node, status=status, reasons=reasons, failure=failure))
 
-    async def _run_attempt(self, node: Node) -> None:
-        """Measure the cell of a node and record the attempt."""
-        context, source = self.context, read_recorded_source(self.context, node)
-        if node.id not in context.state.required_cells:
-            cell = Cell(dataset=self.dataset, arm=node.arms[0], seed=node.seed)
-            keys = compute_cell_keys((cell,), source, arms=node.arms, context=context)
-            context.recorder.append(
-                CellsRequired(
-                    node=node.id,
-                    cells=tuple(keys),
-                    keys=tuple(keys.values()),
-                    code=hash_arm_code(keys, source, arms=node.arms),
-                )
-            )
-        cells = NodeCells(context, context.state.required_cells[node.id])
-        await execute_attempt(context, node, cells, limit=context.node_seconds)
+    async def _measure(self, name: str) -> None:
+        """Measure the cell of a node, record the attempt, and judge it."""
+        context, node = self.context, self.context.state.nodes[name]
+        if not node.attempts:
+            source = read_recorded_source(context, node)
+            if name not in context.state.required_cells:
+                cell = Cell(dataset=self.dataset, arm=node.arms[0], seed=node.seed)
+                keys = compute_cell_keys((cell,), source, arms=node.arms, context=context)
+                code = hash_arm_code(keys, source, arms=node.arms)
+                required = CellsRequired(node=name, cells=tuple(keys), keys=tuple(keys.values()), code=code)
+                context.recorder.append(required)
+            cells = NodeCells(context, context.state.required_cells[name])
+            await execute_attempt(context, node, cells, limit=context.node_seconds)
+        self._judge(name, context.state.nodes[name].attempts[-1].failure)
 
 
 def read_value(found: Node | CellRun | None, metric: str) -> float | None:

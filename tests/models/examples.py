@@ -22,7 +22,6 @@ from labwright.models.roles.experiment_code import (
     NodeBrief,
     NodeInFlight,
     NodeLine,
-    OmittedNodes,
     Program,
     RequiredMeasurements,
     Tables,
@@ -178,7 +177,7 @@ PLAN = DataPlan(
             among=("cosine",),
         ),
     ),
-    tuning=TuningPlan(budget=8, levels=("n50",), rungs=(0.2,)),
+    tuning=TuningPlan(budget=8, levels=("n50",)),
     anchors=(
         PublishedAnchor(
             arm="plain",
@@ -380,7 +379,6 @@ CODE = CodeInputs(
         NodeLine(id="n4", kind="improve", varies="a wider network", outcome="digits plain 0.7"),
         NodeLine(id="n7", kind="improve", varies="longer training", outcome="it took 120 s", error="timeout"),
     ),
-    rest=OmittedNodes(worked=3, failed={"shape": 2, "no answer": 1}, tried=("shorter training", "fewer units"), more=1),
     earlier=(SUMMARY,),
     notes=("Prefer small networks.",),
     duty=DUTY,

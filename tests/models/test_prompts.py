@@ -25,7 +25,6 @@ from labwright.models.roles.experiment_code import (
     NodeBrief,
     NodeInFlight,
     NodeLine,
-    OmittedNodes,
     ProgramInputs,
     RequiredMeasurements,
 )
@@ -335,7 +334,6 @@ def huge() -> dict[str, BaseModel]:
         }
     )
     siblings = tuple(NodeLine(id=f"n{i}", kind="tune", varies=LONG, outcome=LONG) for i in range(500))
-    rest = OmittedNodes(worked=9, failed={"shape": 9}, tried=(LONG,) * 500, more=9)
     contender = NodeBrief(
         kind="improve",
         id="n1",
@@ -397,7 +395,7 @@ def huge() -> dict[str, BaseModel]:
     found = FoundWork(number=1, source="openalex", id="W1", title=LONG, authors=(LONG,) * 99, venue=LONG, abstract=LONG)
     searched = CitationSearch(sentence=LONG[:600], query=LONG, found=(1,) * 6)
     changes: dict[str, dict[str, object]] = {
-        "code": {"parent": parent, "siblings": siblings, "rest": rest, "notes": (LONG,) * 99, "in_flight": flying},
+        "code": {"parent": parent, "siblings": siblings, "notes": (LONG,) * 99, "in_flight": flying},
         "plot": {"arrays": arrays, "complaints": (LONG,) * 99, "plan": LONG},
         "vision": {
             "plan": LONG,

@@ -27,7 +27,6 @@ _CELLS = st.builds(
     arm=_PART.map("a{}".format),
     level=st.one_of(st.just(""), _PART.map("1{}".format), st.sampled_from(["t1", "t12", "r0_5", "r0.5"])),
     trial=st.sampled_from([0, 1, 12]),
-    share=st.sampled_from([0.5, 1.0]),
     seed=st.just(0),
 )
 

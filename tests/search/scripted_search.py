@@ -203,7 +203,7 @@ class SearchWorld:
 
     def finish(self, node: str, k: int, action: ExpandTree) -> None:
         """Append what came of a node."""
-        rng = Random(f"{k}/{action}".replace(" repairs_children=() trials=() arm=''", ""))
+        rng = Random(f"{k}/{action}".replace(" trials=() arm=''", ""))
         self.log.append(NodeProposed(node=node, decision=k, title="", plan="", varies=f"v{k}", source_sha256="0"))
         if action.kind not in ("replicate", "aggregate", "trial", "tune") and rng.random() < self.buggy:
             name = "".join("abcdefghij"[int(digit)] for digit in str(rng.randrange(1000)))
@@ -223,7 +223,7 @@ class SearchWorld:
             cell
             for one in action.trials
             if action.kind == "trial"
-            for cell in list_trial_cells(PLAN, one.arm, seed=action.seed, number=one.number, share=one.share)
+            for cell in list_trial_cells(PLAN, one.arm, seed=action.seed, number=one.number)
         ] or [Cell(dataset="digits", arm=arm, trial=trials.get(arm, 0), seed=action.seed) for arm in values]
         known = self.log.state.required_cells.get(action.parent or "")
         repeats = known is not None and action.kind in ("trial", "tune", "replicate")

@@ -45,11 +45,11 @@ def test_the_spread_of_an_effect_is_pooled_over_repeats_and_the_baseline() -> No
 
 
 def test_a_budget_is_shared_and_an_advised_one_holds_everything_that_is_promised() -> None:
-    assert split_budget(60, 40, k=5) == (3, 19, 19)
-    assert split_budget(12, 60, k=5) == (5, 29, 12)
-    assert split_budget(12, 3, k=5) == (0, 0, 0)
+    assert split_budget(60, 40, k=5, baseline=1) == (3, 19, 19)
+    assert split_budget(12, 60, k=5, baseline=1) == (5, 29, 12)
+    assert split_budget(12, 3, k=5, baseline=1) == (0, 0, 0)
     assert advise_budget(12) == 113
-    assert split_budget(12, 65, k=5, baseline=4, reserved=9 + 10) == (5, 12, 12)
+    assert split_budget(12, 46, k=5, baseline=4) == (3, 22, 12)
 
 
 def test_what_shows_nothing_alone_may_hide_another_and_what_harms_is_told_apart() -> None:

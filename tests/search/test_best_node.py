@@ -81,7 +81,9 @@ def test_training_that_diverged_is_the_worst_value_where_there_is_one_else_missi
     assert compute_ranked_values(lost, view.panel).get(PanelEntry("wine", "method", "")) == worst
     assert [one.id for one in view.widest_nodes] == (["n0001", "n0002", "n0003"] if worst else ["n0001", "n0003"])
     assert best_of(view) == "n0003", "what was measured counts, whatever else was said of the cell"
-    assert collect_values(lost, view.plan) == {PanelEntry("digits", "method", ""): 0.1}, "nothing where it diverged"
+    assert collect_values(lost, view.plan.primary_metric) == {PanelEntry("digits", "method", ""): 0.1}, (
+        "nothing where it diverged"
+    )
 
 
 def node(log: MemoryLog, k: int, action: ExpandTree, *, method: float, seconds: float = 1.0) -> None:

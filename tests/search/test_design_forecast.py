@@ -73,21 +73,20 @@ def test_hours_are_divided_by_the_slot_seconds_of_one_seed() -> None:
 
 
 def test_the_half_width_has_a_floor_that_seeds_do_not_lower() -> None:
-    spread, floor = {("gain", GAIN): 0.01}, {("gain", GAIN): 0.004}
+    spread, sizes = {("gain", GAIN): 0.01}, {"fashion": 24010}  # a floor of 0.004
     widths = [
         effect.half_width
         for hours in (1, 10, 1000)
-        for effect in forecast(seconds=hours * 3600.0, spreads=spread, floors=floor).effects
+        for effect in forecast(seconds=hours * 3600.0, spreads=spread, test_sizes=sizes).effects
     ]
     assert widths == sorted((one for one in widths if one is not None), reverse=True)
     assert widths[-1] == pytest.approx(0.004, rel=0.01)
-    [known] = forecast(spreads=spread, floors=floor).effects
+    [known] = forecast(spreads=spread, test_sizes=sizes).effects
     assert known.planned is not None and known.equivalent is not None
     assert f"if the truth is 0.06, {known.planned} seeds support the claim with probability 0.8" in str(known)
     assert "a true zero is then called equivalent with probability" in str(known)
     [unknown] = forecast(test_sizes={"fashion": 4000}).effects
-    assert (unknown.half_width, unknown.assumed) == (None, True)
-    assert unknown.floor == pytest.approx(1.96 * (0.1 / 4000) ** 0.5)
+    assert unknown.half_width is None and unknown.floor == pytest.approx(1.96 * (0.1 / 4000) ** 0.5)
     assert "half-width unknown; the test examples leave 0.0098 of it" in str(unknown)
     assert "tenth of the predictions" not in str(forecast().effects[0])
 

@@ -1,4 +1,4 @@
-"""What tuning takes next: equal efforts, samplers by number, rungs, edges, changed code, one tree in any company."""
+"""What tuning takes next: equal efforts, samplers by number, edges, changed code, one tree in any company."""
 
 from __future__ import annotations
 
@@ -200,20 +200,6 @@ def test_dimensions_that_hang_on_a_choice_and_small_spaces(monkeypatch: pytest.M
     assert {one.arm: one.exhausted for one in compute_efforts(log.state)} == {"baseline": True, "method": True}
 
 
-def test_of_those_at_a_rung_the_better_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    log, actions = tuned(monkeypatch, dims(budget=13, rungs=(0.25,), sampler="random"))
-    made = list(trials_of(actions))
-    first = {(one.arm, one.number) for one in made if one.share == 0.25}
-    on = {(one.arm, one.number) for one in made if one.share == 1}
-    assert on < first and {one.share for one in made} == {0.25, 1} and len(first) == 24
-    assert 2 <= sum(arm == "method" for arm, _ in on) <= 8
-    study = group_studies(collect_trial_results(log.state))["method", "n0001's"]
-    best = find_best(study, PLAN)
-    assert best is not None and best.share == 1
-    reached = {one.number: one.values["digits"] for one in study if one.share == 1}
-    assert min(reached.values()) == min(one.values["digits"] for one in study), "the best of all went on"
-
-
 def test_where_code_changed_arms_are_tuned_again_unless_what_they_compute_stayed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -237,17 +223,6 @@ def test_where_code_changed_arms_are_tuned_again_unless_what_they_compute_stayed
     stale, last, action = improved(0.125)
     assert stale == {"baseline": False, "method": True}
     assert isinstance(action, ExpandTree) and {one.arm for one in action.trials} == {"method"} and action.parent == last
-
-
-def test_seconds_are_given_equally_where_they_are_the_currency(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Costly(Bowl):
-        def compute_seconds(self, arm: str) -> float:
-            return 4.0 if arm == "method" else 1.0
-
-    log, _ = tuned(monkeypatch, dims(budget=24, currency="seconds"), world=Costly)
-    efforts = {one.arm: one for one in compute_efforts(log.state)}
-    assert is_equal_effort({arm: one.seconds for arm, one in efforts.items()})
-    assert efforts["baseline"].trials > 3 * efforts["method"].trials
 
 
 def test_a_baseline_that_lags_in_versions_of_its_code_is_bettered_next() -> None:
@@ -274,7 +249,7 @@ def test_expected_best_of_k() -> None:
 
 
 def a_trial(number: int, **values: float) -> TrialResult:
-    about = {"arm": "method", "code": "c", "share": 1.0, "node": "n", "kind": "trial", "outcome": "measured"}
+    about = {"arm": "method", "code": "c", "node": "n", "kind": "trial", "outcome": "measured"}
     return TrialResult.model_validate(
         {**about, "number": number, "setting": {"rate": number}, "values": values, "seconds": 1}
     )

@@ -126,13 +126,13 @@ async def test_a_child_takes_over_the_cells_that_its_change_does_not_touch(tmp_p
     bench, ran = agenda(tmp_path)
     first, second = await searched(bench)
     rate = Hyperparameter(name="rate", kind="log", low=1e-4, high=1, default=0.01, source="practice", arms=("method",))
-    plan = PLAN.model_copy(update={"tuning": TuningPlan(rungs_by="data"), "space": (rate,)})
+    plan = PLAN.model_copy(update={"tuning": TuningPlan(), "space": (rate,)})
     once_more = build_rerun_job(
         Job("again", tmp_path, source={}),
         second,
         replace(bench.state, search=replace(bench.state.search, data_plan=plan)),
     )
-    assert ([task.setting for task in once_more.cells.values()], once_more.rungs_by) == ([{}, {"rate": 0.01}], "data")
+    assert [task.setting for task in once_more.cells.values()] == [{}, {"rate": 0.01}]
     assert [line.outcome for line in first.attempts[-1].cells] == ["measured", "measured"]
     taken, own = second.attempts[-1].cells
     assert (taken.cell.arm, taken.outcome, taken.node) == ("baseline", "taken over", first.id)

@@ -167,6 +167,6 @@ def test_metrics_that_we_compute_get_their_worst_value_whatever_the_plan_says_of
             MetricSpec(name="cost", higher_is_better=False, worst=9.0),
         ),
     )
-    assert [metric.worst for metric in add_metric_formulas(plan).metrics] == [0.0, None, 9.0]
+    assert [metric.worst for metric in add_metric_formulas(plan, {}).metrics] == [0.0, None, 9.0]
     wrong = compute_scores("probabilities", np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]), np.array([0, 1, 0]))
     assert wrong == pytest.approx({name: METRICS[name].worst for name in list_computable(2)})

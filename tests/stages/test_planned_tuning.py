@@ -64,7 +64,7 @@ def faults(plan: DataPlan, *given: UserAnchor) -> list[str]:
 
 def test_what_holds_has_no_fault() -> None:
     assert faults(planned(RATE, OPTIMISER, MOMENTUM)) == []
-    assert faults(tuned(budget=2, metric="ece", datasets=("wine",), rungs=(0.1, 0.5))) == []
+    assert faults(tuned(budget=2, metric="ece", datasets=("wine",))) == []
     alone = planned(
         RATE | {"arms": ("new",)},
         {
@@ -104,7 +104,6 @@ def test_what_holds_has_no_fault() -> None:
         (tuned(metric="f1"), "tuning: there is no metric 'f1'; available: accuracy, ece"),
         (tuned(levels=("n50",)), "tuning: there is no level 'n50'; available: none"),
         (tuned(budget=1e6), "tuning.budget 1e+06 must be from 2 to 200 trials"),
-        (tuned(rungs=(0.5, 1.0)), "tuning.rungs [0.5, 1.0] must increase strictly"),
     ],
 )
 def test_what_cannot_hold_is_one_sentence(plan: DataPlan, words: str) -> None:

@@ -55,7 +55,7 @@ from tests.plan_revisions import make_revision
 from tests.stages.small_study import PLAN as SMALL
 
 IDEA = Idea(Name="shrink", Title="Shrunken means for small flowers", Experiments=("Compare.",))
-PLAN = add_metric_formulas(SMALL)
+PLAN = add_metric_formulas(SMALL, {})
 OLD = ("Shrinkage of old\nWe train on Iris and on the Wine data.\nOur baseline is Nearest centroid, at 0.91.",)
 Amended = tuple[DataPlan, tuple[FindingAnswer, ...]]
 """A plan after its review, and the answers to the findings."""

@@ -43,13 +43,7 @@ from labwright.record.schema.nodes import (
 )
 from labwright.sandbox.job import JobOutcome
 from labwright.search.settings import SearchSettings
-from labwright.stages.prompt_inputs import (
-    MAX_NAMES_CHARS,
-    build_code_inputs,
-    describe_failures,
-    describe_outcome,
-    list_arm_settings,
-)
+from labwright.stages.prompt_inputs import MAX_LINES, build_code_inputs, describe_outcome, list_arm_settings
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
 from labwright.stages.stage_report import build_stage_view, build_summary_inputs, explain_selection
@@ -209,7 +203,7 @@ def test_an_outcome_is_means_by_arm_and_says_what_is_missing(story: Story) -> No
     shown, left = describe_outcome(story.log.state.nodes[crowd], PLAN).split(", and ")
     assert shown.endswith(" 0.1") and left == f"{40 - shown.count('arm')} more means omitted" and len(shown) < 360
     failed = story.finish(story.decide("draft"), {}, Failure(kind="shape", message="m" * 200))
-    assert describe_outcome(story.log.state.nodes[failed], PLAN) == f"shape: {'m' * 96} ..."
+    assert describe_outcome(story.log.state.nodes[failed], PLAN) == f"shape: {'m' * 89} ..."
 
 
 def test_the_report_gets_the_reasons_and_paired_differences(story: Story) -> None:
@@ -235,36 +229,6 @@ def test_the_report_gets_the_reasons_and_paired_differences(story: Story) -> Non
     assert contrast.mean == pytest.approx(-0.0915) and contrast.low is None
 
 
-def test_a_common_repair_is_shown_what_the_children_failed_of_and_what_they_changed(story: Story) -> None:
-    root = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(StageWinnerChosen(stage="preliminary", best=root, ended="limit"))
-    lost = Failure(kind="other", message="KeyError: 'wine'", traceback="line 7, in train")
-    children = tuple(story.finish(story.decide("tune", stage="tuning", parent=root), {}, lost) for _ in range(2))
-    folder = story.bench.folder.get_source_path(children[0])
-    (folder / "experiment.py").write_text("X = 1\nY = data['wine']\n")
-    k = story.log.state.last_decision + 1
-    decided = DecisionMade(
-        k=k,
-        seen=VisibleDecisions(through=k - 1),
-        action=ExpandTree(stage="tuning", kind="debug", parent=root, seed=7, repairs_children=children),
-    )
-    story.log.append(decided)
-    inputs = build_code_inputs(story.bench, decided)
-    assert inputs.common is not None and [one.id for one in inputs.common.children] == list(children)
-    user = render(CODE, inputs).user
-    part = user[user.index("# Your task: debug") :]
-    assert (
-        "The node above works, but these children of it failed in the same way" in part
-        and f"- {children[1]} tune, v3" in part
-    )
-    assert f"{children[0]} failed (other): KeyError: 'wine'" in part and "line 7, in train" in part
-    assert "+Y = data['wine']" in part and "does not work" not in part
-    story.finish(decided, cells(0.5, 0.4))
-    assert [line.rpartition("; ")[2] for line in describe_failures(story.log.state.list_stage_nodes("tuning"))] == [
-        f"fixed by {format_node_id(k)}, for all children of {root}"
-    ] * 2
-
-
 # --- memory ---------------------------------------------------------------------------------------------------------
 
 
@@ -278,17 +242,12 @@ def tuned(story: Story, nodes: int) -> str:
     return root
 
 
-def test_of_many_nodes_the_best_and_the_latest_are_told_and_the_rest_counted(story: Story) -> None:
+def test_of_many_nodes_the_latest_are_told(story: Story) -> None:
     root = tuned(story, 100)
     inputs = build_code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))
-    assert [one.id for one in inputs.siblings] == [format_node_id(k) for k in (2, 3, 4, 5, 96, 97, 98, 99, 100, 101)]
-    rest = inputs.rest
-    assert rest is not None and rest.worked == 80 - 4 - 4 and rest.failed == {"shape": 18}
-    assert (
-        rest.tried[0] == "v95" and len("; ".join(rest.tried)) <= MAX_NAMES_CHARS and len(rest.tried) + rest.more == 90
-    )
+    assert [one.id for one in inputs.siblings] == [format_node_id(k) for k in range(102 - MAX_LINES, 102)]
     user = render(CODE, inputs).user
-    assert "Besides these, 72 worked and 18 failed (18 shape). They tried: v95; v94" in user
+    assert "or from the same node before, the latest (" in user and "- n0078 " in user and "- n0077 " not in user
 
 
 def test_the_report_on_an_earlier_stage_is_shown_once_it_may_be_seen(story: Story) -> None:

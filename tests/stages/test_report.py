@@ -85,7 +85,7 @@ async def test_a_report_has_the_branch_the_failures_and_only_keys_that_were_show
     first, second = (story.log.state.search.stages[name].summary for name in ("preliminary", "tuning"))
     assert first is not None and second is not None
     assert len(first.numbers) == 2 and set(first.numbers) <= set(shown) and first.numbers[0].startswith("diff/")
-    assert first.failures == (f"{broken} (draft, v1): shape, mat1 and mat2; fixed by {root}",)
+    assert first.failures == (f"{broken} (draft, v1): shape: mat1 and mat2; fixed by {root}",)
     assert [(one.node, one.kind, one.varies) for one in second.branch] == [
         (broken, "draft", "v1"),
         (root, "debug", "v2"),

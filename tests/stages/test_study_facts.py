@@ -26,8 +26,8 @@ def helper(x):
 def train(cell):
     net = torch.nn.Sequential(torch.nn.Linear(4, 2))
     optimizer = torch.optim.AdamW(net.parameters(), lr=cell.setting["rate"])
-    if cell.share < 1:
-        lab.log("share", cell.share)
+    if cell.trial:
+        lab.log("trial", cell.trial)
     raise ValueError("never")
 '''
 FILES = {"experiment.py": "lab.measure(run)\n", "common.py": CODE}

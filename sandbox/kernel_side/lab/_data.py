@@ -10,7 +10,7 @@ import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,7 +123,7 @@ def data(name: str) -> Dataset | Folder:
             classes=meta["classes"],
             names=tuple(about.get("names", ())),
             class_names=tuple(meta.get("class_names", ())),
-            train=_read_train(view, meta, current.data_share),
+            train=_read_labelled(view, meta, "train"),
             dev=_read_labelled(view, meta, "dev"),
             validation=Unlabelled(_read_x(view, "validation"), f"{name}/validation"),
             test=Unlabelled(_read_x(view, "test"), f"{name}/test"),
@@ -151,23 +151,6 @@ def _read_labelled(view: Any, meta: dict[str, Any], split: str) -> Labelled:
     return Labelled(_read_x(view, split), view[f"{split}_y"], shown)
 
 
-def _read_train(view: Any, meta: dict[str, Any], share: float) -> Labelled:
-    """Return the training examples, or a fixed share of them in order.
-
-    With at least as many examples as classes, every class is included.
-    """
-    whole = _read_labelled(view, meta, "train")
-    x, y = whole.x, whole.y
-    if share == 1:
-        return whole
-    order = np.random.default_rng(meta["seed"]).permutation(len(y))
-    firsts = np.unique(y[order], return_index=True)[1] if meta["classes"] else np.empty(0, dtype=np.int64)
-    order = np.concatenate((order[firsts], np.delete(order, firsts)))
-    rows = np.sort(order[: max(1, round(share * len(y)))])
-    meta_of_rows = {name: column[rows] for name, column in whole.meta.items()}
-    return Labelled(x[rows] if x.nbytes < MIN_MAPPED_BYTES else MappedRows(x, rows), y[rows], meta_of_rows)
-
-
 def _read_x(view: dict[str, Array], split: str) -> Any:
     if f"{split}_ends" not in view:
         return view[f"{split}_x"]
@@ -192,25 +175,6 @@ class MappedTexts:
         texts = np.empty(len(rows := np.arange(len(self))[index]), dtype=object)
         texts[:] = [self[int(row)] for row in rows]
         return texts
-
-
-class MappedRows:
-    """Selected rows of an array on disk, read when accessed."""
-
-    def __init__(self, x: Any, rows: Array) -> None:
-        self._x, self._rows = x, rows
-        self.shape, self.dtype, self.ndim = (len(rows), *x.shape[1:]), x.dtype, x.ndim
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, index: Any) -> Any:
-        first, *rest = cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,)
-        rows = self._rows[first]
-        return self._x[(rows, *rest)] if rest else self._x[rows]
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.asarray(self._x[self._rows], dtype=dtype)
 
 
 def replace_loaders(datasets: ModuleType) -> None:

@@ -44,7 +44,7 @@ class LabCell:
     level: str = ""
     trial: int = 0
     share: float = 1.0
-    """Share of the training steps to run: below 1 in short trials, unless these use fewer examples instead."""
+    """Always 1: read by programs of earlier versions."""
     seed: int = 0
     setting: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
     """Hyperparameter -> value, for this arm in this trial."""
@@ -103,8 +103,6 @@ class JobFile:
     """sha256 of all source files that the code sees."""
     cell: LabCell | None = None
     """The cell to measure; None for a plain script."""
-    data_share: float = 1.0
-    """Share of the training examples that `lab.data` returns."""
     arms: dict[str, str] = field(default_factory=dict[str, str])
     """Arm whose artifacts this cell reads -> name of the cell that saved them."""
     subjects: list[str] = field(default_factory=list[str])

@@ -74,7 +74,7 @@ def shared(key: str, build: Callable[[], Any]) -> Any:
 
 def get_value_path(current: JobFile, name: str) -> Path:
     """Return the path of a value for all cells with these source files and this share of the data."""
-    return Path(current.cache) / "shared" / _compute_sha256(name, current.tree, str(current.data_share))[:40]
+    return Path(current.cache) / "shared" / _compute_sha256(name, current.tree)[:40]
 
 
 def _compute_sha256(*texts: str) -> str:
