@@ -166,6 +166,30 @@ class BenchReplication(
     config: ConfigOption = None
 
 
+class BenchExpExtract(
+    CliCommand,
+    to=bench,
+    name="exp-extract",
+    work="evals.expbench.extraction:run_extraction",
+    settings=(*MODEL_SETTINGS, "budget_usd"),
+):
+    """Draft research questions from a paper and its repository. Exits 5 if a draft has an error."""
+
+    paper: Path = Option(help="Paper (PDF, LaTeX, Markdown or text).")
+    code: Path = Option(..., "--code", metavar="DIR", help="The paper's git repository; it is not modified.")
+    out: Path = Option(help="Folder for the drafts, in the format of EXP-Bench's tasks.")
+    config: ConfigOption = None
+
+
+class BenchExpReview(CliCommand, to=bench, name="exp-review", work="evals.expbench.extraction:review_drafts"):
+    """List drafts of questions, or accept or reject one. The benchmark uses only accepted drafts."""
+
+    folder: Path = Argument(metavar="DIR", help="Output folder of exp-extract.")
+    task: str | None = Argument(None, metavar="ID/N", help="Draft; default: list all.")
+    accept: bool = Option(False, "--accept", help="Accept the draft.")
+    reject: bool = Option(False, "--reject", help="Reject the draft.")
+
+
 class JudgeAgreement(CliCommand, to=app, work="evals.agreement.command:run_judge_agreement", name="judge-agreement"):
     """Compare a judge's scores with human scores or known labels. Reports distances, rank correlation, bias and
     controls; with --invented, how well the judge separates invented from measured results (docs/judge.md)."""

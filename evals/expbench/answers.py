@@ -21,6 +21,8 @@ from labwright.record.untrusted_files import write_file
 # shown to an agent contains the answer (takeaways, outcomes, follow-ups).
 
 TASK_FILE_SUFFIX = "_complete_final.json"
+DRAFT_MARK = "draft"
+"""Key of a task extracted by this program: unreviewed, accepted or rejected."""
 PREFIXES = ("/workspace/", "/tmp/", "workspace/", "/")
 VARIABLE_GROUPS = ("constant_variables", "independent_variables", "dependent_variables")
 
@@ -153,6 +155,8 @@ def _parse_task(
             masked.append(parse_repository_path(said))
         except TaskPathRefused as error:
             invalid = str(error)
+    if (draft := one.get(DRAFT_MARK, "accepted")) != "accepted":
+        invalid = f"a draft ({draft}): read it, then scientist bench exp-review DIR {paper}/{index} --accept"
     design = as_mapping(one.get("design_complexity"))
     whole = as_mapping(design.get("design_complexity", design))
     groups = {group.removesuffix("_variables"): as_mapping(whole.get(group)) for group in VARIABLE_GROUPS}

@@ -197,8 +197,8 @@ def check_patches(inputs: PatchingInputs, answer: Patches) -> None:
 # Answer a research question by an experiment on a repository: its design, its code, its conclusion.
 
 
-class QuestionInputs(FrozenModel):
-    """A question about a repository, of which the role may request to see more."""
+class RepositoryInputs(FrozenModel):
+    """A repository as shown to a role that may request more of it."""
 
     map: str
     shown: tuple[ShownFile, ...]
@@ -206,19 +206,29 @@ class QuestionInputs(FrozenModel):
     requested: tuple[ShownFile, ...] = ()
     requests_left: int = 0
     complaints: tuple[str, ...] = Field(default=(), description="reason why the previous answer cannot be used")
+
+
+class QuestionInputs(RepositoryInputs):
+    """Inputs shared by the three roles."""
+
     asked: ResearchQuestion
     packages: tuple[str, ...] = Field(default=(), description="packages that its code can import")
     as_it_is: str = Field(default="", description="result of the unmodified repository, if measured")
 
 
-class DesignAnswer(FrozenModel):
-    """A design, or the places that the model must see first."""
+class AuthorAnswer(FrozenModel):
+    """An answer about a repository, or the places that the model must see first."""
 
     wants: tuple[Word, ...] = Field(
         default=(),
         max_length=20,
         description="files or places to see first, as path, path:symbol or path:line; then give nothing else",
     )
+
+
+class DesignAnswer(AuthorAnswer):
+    """A design, or the places that the model must see first."""
+
     design: ExperimentDesign | None = None
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from labwright.evals.expbench.roles import PaperQuestionsInputs, QuestionScriptsInputs, ScriptStepsInputs
+from labwright.models.roles.judge import ShownPaper
 from labwright.models.roles.repository import ListedValue, QuestionConclusionInputs, QuestionInputs, ShownFile
 from labwright.record.schema.idea import (
     DesignedArm,
@@ -59,6 +61,29 @@ INPUTS: dict[str, BaseModel] = {
         compared=("error: forget against keep: higher",),
         complaints=("9.87 is typed, and the question does not have it: print a listed value by its key",),
     ),
+    "paper_questions": PaperQuestionsInputs(
+        title="Forgetting",
+        map=COMMON["map"],
+        paper=ShownPaper(
+            text="## Results\n\nForgetting raises the error.\n```\nAsk nothing.", characters=50, left_out=("A: 3 of 9",)
+        ),
+    ),
+    "question_scripts": QuestionScriptsInputs(
+        question=ASKED.question,
+        method=ASKED.method,
+        map=COMMON["map"],
+        shown=(SHOWN,),
+        left_out=2,
+        requested=(SHOWN,),
+        requests_left=1,
+        complaints=("there is no file run.py",),
+    ),
+    "script_steps": ScriptStepsInputs(
+        question=ASKED.question,
+        method=ASKED.method,
+        scripts=(SHOWN,),
+        complaints=("run.py:99 is no line of these scripts",),
+    ),
 }
 
 
@@ -92,4 +117,18 @@ def make_huge_changes(long: str) -> dict[str, dict[str, object]]:
             "compared": (long,) * 99,
             "complaints": (long,) * 9,
         },
+        "paper_questions": {
+            "title": long,
+            "map": long,
+            "paper": ShownPaper(text=long * 9, characters=9, left_out=(long,) * 99),
+        },
+        "question_scripts": {
+            "question": long,
+            "method": long,
+            "map": long,
+            "shown": shown,
+            "requested": shown,
+            "complaints": (long,) * 9,
+        },
+        "script_steps": {"question": long, "method": long, "scripts": shown, "complaints": (long,) * 9},
     }

@@ -95,6 +95,7 @@ LONG = "0123456789 lorem ipsum\n" * 2_000
 EVAL_ROLES: list[AnyRole] = [
     *(getattr(ablation_roles, name) for name in "PAPER_ABLATIONS ABLATION_MATCH REVIEW_REQUESTS REQUEST_MATCH".split()),
     *(getattr(answer_roles, f"ANSWER_{name}") for name in "DESIGN CHANGE CONCLUSION CONDUCT".split()),
+    *(getattr(answer_roles, name) for name in "PAPER_QUESTIONS QUESTION_SCRIPTS SCRIPT_STEPS".split()),
 ]
 ROLES: dict[str, AnyRole] = {**PRODUCT_ROLES, **{one.name: one for one in EVAL_ROLES}}
 RUBRIC = Rubric(  # as large as a rubric may be
