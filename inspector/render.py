@@ -29,6 +29,7 @@ from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.schema.nodes import KIND_NAMES, SEARCH_KINDS, NodeKind, NodeStatus
 from labwright.record.table import format_quantity
 
+SCORING = "scoring test predictions"
 MAX_LINES = 24
 """Maximum number of lines of a list in a status."""
 MAX_INDENT_DEPTH = 8
@@ -171,31 +172,33 @@ def format_node(row: NodeRow, metric: TreeMetric | None, *, ascii: bool = False)
 
 def format_status(status: RunStatus) -> list[Text]:
     """Format a status as a short page."""
-    lines = [Text(f"{to_plain(status.run)}: ", style="bold") + Text(shorten(status.title, 80), style="not bold")]
+    title = Text(f"{to_plain(status.run)}: ", style="bold") + Text(shorten(status.title, 80), style="not bold")
+    return [
+        title,
+        *(_format_pair(name, value) for name, value in _list_status_rows(status) if value),
+        *(Text(f"  {one.at[11:19]}  {one.text}", style="dim") for one in status.last_events),
+    ]
+
+
+def _list_status_rows(status: RunStatus) -> Iterator[tuple[str, str]]:
+    """Yield the rows of a status, label and text; rows without a text are not shown."""
     code = f" (exit code {status.exit_code})" if status.exit_code is not None else ", no process"
-    lines.append(
-        _format_pair(
-            "state",
-            f"running ({to_plain(status.process)})"
-            if status.process
-            else (f"{status.condition}{code}" + (f": {status.reason}" if status.reason else "")),
-        )
-    )
-    lines += [_format_pair("branch", format_branch_point(one)) for one in status.ancestry]
-    if status.paused:
-        lines.append(_format_pair("paused", status.paused))
-    lines.append(_format_pair("phase", status.phase))
-    lines.append(_format_pair("next", status.next))
+    ended = f"{status.condition}{code}" + (f": {status.reason}" if status.reason else "")
+    yield "state", f"running ({to_plain(status.process)})" if status.process else ended
+    yield from (("branch", format_branch_point(one)) for one in status.ancestry)
+    yield "paused", status.paused
+    yield "phase", status.phase
+    yield "next", status.next
     if status.diagnosis is not None:
-        lines += _format_diagnosis(status, status.diagnosis)
-    lines += [_format_pair(name, shorten(text, 400)) for name, text in status.findings]
-    lines += [_format_pair("effects" * (not at), one) for at, one in enumerate(status.effects)]
-    lines += [_format_pair("commands", shorten(one, 120)) for one in status.steering]
-    lines += [_format_pair("answers", shorten(one, 200)) for one in status.answers]
-    lines += [_format_pair("prior work", shorten(status.prior_work, 200))] * bool(status.prior_work)
-    lines += [_format_pair("memory", shorten(status.memory, 400))] * bool(status.memory)
-    lines += [_format_pair("packages", shorten(status.installed, 200))] * bool(status.installed)
-    lines += [_format_pair("protocol", shorten(one, 300)) for one in status.protocol]
+        yield from _list_diagnosis_rows(status, status.diagnosis)
+    yield from ((name, shorten(text, 400)) for name, text in status.findings)
+    yield from _label_first("effects", status.effects)
+    yield from (("commands", shorten(one, 120)) for one in status.steering)
+    yield from (("answers", shorten(one, 200)) for one in status.answers)
+    yield "prior work", shorten(status.prior_work, 200)
+    yield "memory", shorten(status.memory, 400)
+    yield "packages", shorten(status.installed, 200)
+    yield from (("protocol", shorten(one, 300)) for one in status.protocol)
     for stage in status.stages:
         counts = ", ".join(f"{number} {name}" for name, number in sorted(stage.nodes.items()))
         limit = f"/{stage.node_limit}" if stage.node_limit is not None else ""
@@ -204,105 +207,61 @@ def format_status(status: RunStatus) -> list[Text]:
         line += f"; pending: {', '.join(stage.pending)}" if stage.pending else ""
         line += f"; {shorten(stage.limited, 80)}" if stage.limited else ""
         line += f"; identical values for every seed: {', '.join(stage.seedless)}" if stage.seedless else ""
-        lines.append(_format_pair(stage.stage, line))
+        yield stage.stage, line
     cost = status.cost
-    lines.append(_format_pair("calls", f"{cost.calls} to {status.model}, {_format_tokens(cost, ' tokens')}"))
-    lines += [
-        _format_pair(
-            "", f"{role}: {format_quantity(one.calls, 'call')}, {_format_tokens(one)}, {format_duration(one.seconds)}"
-        )
-        for role, one in status.roles.items()
-    ]
-    if status.budget is not None:
-        lines.append(_format_pair("budget", _format_budget(status.budget)))
-    if status.llm_usage is not None:
-        lines += [
-            _format_pair("subject" if number == 0 else "", text)
-            for number, text in enumerate(format_llm_usage(status.llm_usage))
-        ]
-    if status.remaining is not None:
-        lines.append(_format_pair("forecast", format_remaining_estimate(status.remaining)))
-        if any(one.planned + one.spent for one in status.remaining.phases):
-            lines.append(_format_pair("spent", format_phases(status.remaining.phases)))
-        lines += [_format_pair("can decide", line) for line in status.remaining.hours]
+    yield "calls", f"{cost.calls} to {status.model}, {_format_tokens(cost, ' tokens')}"
+    for role, one in status.roles.items():
+        yield "", f"{role}: {format_quantity(one.calls, 'call')}, {_format_tokens(one)}, {format_duration(one.seconds)}"
+    yield "budget", _format_budget(status.budget) if status.budget is not None else ""
+    yield from _label_first("subject", format_llm_usage(status.llm_usage) if status.llm_usage is not None else ())
+    if (ahead := status.remaining) is not None:
+        yield "forecast", format_remaining_estimate(ahead)
+        yield "spent", format_phases(ahead.phases) if any(one.planned + one.spent for one in ahead.phases) else ""
+        yield from (("can decide", line) for line in ahead.hours)
     if status.plan:
         seeds = "" if status.locked is None else f", locked with {format_quantity(status.locked, 'fresh seed')}"
-        lines.append(
-            _format_pair(
-                "plan", f"{status.plan[:12]}{f', amended {status.amendments} x' * bool(status.amendments)}{seeds}"
-            )
-        )
+        yield "plan", f"{status.plan[:12]}{f', amended {status.amendments} x' * bool(status.amendments)}{seeds}"
     over = any(one.confirmed for one in status.decisions)
-    lines += [
-        _format_pair("decided" if one.confirmed else "exploratory" if over else "so far", format_decision(one))
-        for one in status.decisions
-    ]
-    if status.cells is not None:
-        lines.append(_format_pair("cells", format_cells(status.cells)))
-    if status.tuning is not None:
-        lines.append(_format_pair("tuning", format_tuning(status.tuning)))
-    if status.collected:
-        lines.append(
-            _format_pair(
-                "deleted",
-                f"{format_quantity(status.collected, 'folder')} of unreferenced checkpoints and artifacts: "
-                f"{status.freed / 1e9:.2f} GB",
-            )
-        )
-    lines.append(
-        _format_pair(
-            "time",
-            f"{format_duration(status.elapsed)} of work, {format_duration(status.code_seconds)} running code, "
-            f"{format_duration(cost.seconds)} in model calls",
-        )
+    for one in status.decisions:
+        yield "decided" if one.confirmed else "exploratory" if over else "so far", format_decision(one)
+    yield "cells", format_cells(status.cells) if status.cells is not None else ""
+    yield "tuning", format_tuning(status.tuning) if status.tuning is not None else ""
+    deleted = f"{format_quantity(status.collected, 'folder')} of unreferenced checkpoints and artifacts"
+    yield "deleted", f"{deleted}: {status.freed / 1e9:.2f} GB" if status.collected else ""
+    yield (
+        "time",
+        f"{format_duration(status.elapsed)} of work, {format_duration(status.code_seconds)} running code, "
+        f"{format_duration(cost.seconds)} in model calls",
     )
-    if status.hours:
-        lines.append(_format_pair("slots", format_hours(status.hours)))
-    if status.paper:
-        lines.append(_format_pair("paper", to_plain(status.paper)))
+    yield "slots", format_hours(status.hours)
+    yield "paper", to_plain(status.paper or "")
     if status.judgement is not None:
-        lines.append(
-            _format_pair("judge", f"{to_plain(status.judgement.model)}: {to_plain(status.judgement.score_line)}")
-        )
+        yield "judge", f"{to_plain(status.judgement.model)}: {to_plain(status.judgement.score_line)}"
     elif status.no_judgement:
-        lines.append(_format_pair("judge", f"not judged: {shorten(status.no_judgement, 200)}"))
-    return lines + [Text(f"  {one.at[11:19]}  {one.text}", style="dim") for one in status.last_events]
+        yield "judge", f"not judged: {shorten(status.no_judgement, 200)}"
 
 
-def _format_diagnosis(status: RunStatus, found: RunDiagnosis) -> Iterator[Text]:
-    """Format what happens next, what is unfinished, the errors, and the method's differences to the baseline."""
+def _label_first(label: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the lines with a label before the first one."""
+    yield from ((label * (not at), line) for at, line in enumerate(lines))
+
+
+def _list_diagnosis_rows(status: RunStatus, found: RunDiagnosis) -> Iterator[tuple[str, str]]:
+    """Yield what happens next, what is unfinished, the errors, and the method's differences to the baseline."""
     doing = "waiting for the model, or processing its answer" if status.process else "started; resume continues it"
-    for title, lines, limit in (
-        (
-            "steps",
-            [f"{number}. {to_plain(one)}" for number, one in enumerate(found.next, 1) if one != status.next],
-            MAX_LINES,
-        ),
-        (
-            "unfinished",
-            [
-                f"{one.node} {KIND_NAMES[one.kind]} {one.step}: {to_plain(one.detail)} "
-                f"(for {format_duration(one.since)})"
-                for one in found.waiting
-            ]
-            + [
-                f"{to_plain(one)}: {'scoring test predictions' if one.startswith('look ') else doing}"
-                for one in found.work
-            ],
-            MAX_LINES,
-        ),
-        ("errors", [line for one in found.errors for line in _format_error(one)], None),
-        (
-            "baseline",
-            [f"{found.best} on validation:"] * bool(found.comparisons)
-            + [to_plain(_format_comparison(one)) for one in found.comparisons],
-            MAX_LINES,
-        ),
-    ):
-        shown = lines[:limit]
-        yield from (_format_pair(title * (not at), line) for at, line in enumerate(shown))
-        if len(lines) > len(shown):
-            yield _format_pair("", f"... and {len(lines) - len(shown)} more")
+    waiting = [
+        f"{one.node} {KIND_NAMES[one.kind]} {one.step}: {to_plain(one.detail)} (for {format_duration(one.since)})"
+        for one in found.waiting
+    ]
+    waiting += [f"{to_plain(one)}: {SCORING if one.startswith('look ') else doing}" for one in found.work]
+    compared = [f"{found.best} on validation:"] * bool(found.comparisons)
+    compared += [to_plain(_format_comparison(one)) for one in found.comparisons]
+    steps = [f"{number}. {to_plain(one)}" for number, one in enumerate(found.next, 1) if one != status.next]
+    errors = [line for one in found.errors for line in _format_error(one)]
+    for title, lines in (("steps", steps), ("unfinished", waiting), ("errors", errors), ("baseline", compared)):
+        shown = lines if title == "errors" else lines[:MAX_LINES]
+        more = [f"... and {len(lines) - len(shown)} more"] * (len(lines) > len(shown))
+        yield from _label_first(title, [*shown, *more])
 
 
 def _format_error(one: ErrorCount) -> list[str]:
@@ -340,33 +299,23 @@ def format_llm_usage(used: LlmUsage) -> list[str]:
     ]
     if used.used_share is not None:
         caps = [f"${used.spent.usd:.2f} of ${used.usd:.2f}"] if used.usd is not None else []
-        caps += (
-            [f"{format_count(used.spent.tokens)} of {format_count(used.tokens)} tokens"]
-            if used.tokens is not None
-            else []
-        )
+        if used.tokens is not None:
+            caps.append(f"{format_count(used.spent.tokens)} of {format_count(used.tokens)} tokens")
         lines.append(f"{format_bar(used.used_share, 1)} {' and '.join(caps)} spent or reserved")
     return lines
 
 
 def _format_budget(used: BudgetUsage) -> str:
     """Format each limit with the spent, reserved and remaining amounts."""
-    found: list[str] = []
+    rows: list[list[str]] = []
     parts = (used.spent, used.reserved, used.remaining)
-    for limit, shown in (
-        (None if used.usd is None else f"${used.usd:.2f}", [f"${one.usd:.2f}" for one in parts]),
-        (
-            None if used.tokens is None else f"{format_count(used.tokens)} tokens",
-            [format_count(one.tokens) for one in parts],
-        ),
-        (
-            None if used.gpu_hours is None else f"{used.gpu_hours:g} GPU-hours",
-            [f"{one.gpu_seconds / 3600:.2f}" for one in parts],
-        ),
-    ):
-        if limit is not None:
-            found.append("{} spent, {} reserved, {} left of {}".format(*shown, limit))
-    return "; ".join(found)
+    if used.usd is not None:
+        rows.append([*(f"${one.usd:.2f}" for one in parts), f"${used.usd:.2f}"])
+    if used.tokens is not None:
+        rows.append([*(format_count(one.tokens) for one in parts), f"{format_count(used.tokens)} tokens"])
+    if used.gpu_hours is not None:
+        rows.append([*(f"{one.gpu_seconds / 3600:.2f}" for one in parts), f"{used.gpu_hours:g} GPU-hours"])
+    return "; ".join("{} spent, {} reserved, {} left of {}".format(*row) for row in rows)
 
 
 def _format_tokens(cost: RoleUsage, unit: str = "") -> str:
