@@ -99,8 +99,7 @@ def _build_frame(name: str, rows: Iterable[Mapping[str, Any]]) -> pandas.DataFra
 
 
 def _node_rows(state: RunState, judged: Mapping[str, float]) -> Iterator[dict[str, Any]]:
-    rows = sorted((row for stage in build_tree(state).stages for row in stage.nodes), key=lambda row: row.decision)
-    for row in rows:
+    for row in build_tree(state).rows:
         calls = state.calls.settled_costs.get(row.decision)
         known = {
             name: getattr(row, name) for name in ("stage", "kind", "status", "seed", "best", "attempts", "seconds")

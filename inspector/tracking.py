@@ -63,7 +63,7 @@ OpenTracker = Callable[[Path, Snapshot], Tracker]
 
 def build_snapshot(run: str, state: RunState) -> Snapshot:
     started, plan, tree = state.started, state.search.data_plan, build_tree(state)
-    best = next((row.metric for stage in tree.stages for row in stage.nodes if row.id == tree.winner), None)
+    best = next((row.metric for row in tree.rows if row.id == tree.winner), None)
     used = state.calls.total_usage
     return Snapshot(
         run=run,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from labwright.inspector.safe_text import format_count, format_dollars, format_duration, shorten, to_plain
-from labwright.record.cell_status import CellCounts, CellStatus, compute_all_cells, count_cells
+from labwright.record.cell_status import CellCounts, compute_node_cells, count_cells
 from labwright.record.claims.estimates import compute_node_score, find_winner, nodes_ignoring_seed
 from labwright.record.claims.setting_controls import TuningReport, build_tuning_report
 from labwright.record.reducers.run_state import RunState, sum_usage
@@ -26,8 +26,8 @@ from labwright.record.schema.nodes import (
 )
 from labwright.record.table import format_quantity
 
-CellsByNode = Mapping[str, tuple[CellStatus, ...]]
-"""The cells of each node (`record.cell_status.compute_all_cells`), which can be slow to compute."""
+NODE_FIELDS = tuple("id parent stage kind status decision seed title suspect closed author".split())
+"""Fields of a row that are those of its node."""
 
 
 class NodeRow(FrozenModel):
@@ -94,9 +94,9 @@ class TreeMetric(FrozenModel):
 
     name: str
     title: str
-    unit: str
+    unit: str = ""
     higher_is_better: bool
-    dataset: str
+    dataset: str = ""
 
 
 class BranchPoint(FrozenModel):
@@ -127,16 +127,25 @@ class RunTree(FrozenModel):
     stages: tuple[StageRows, ...]
     ancestry: tuple[BranchPoint, ...] = ()
 
+    @property
+    def rows(self) -> list[NodeRow]:
+        """The nodes of all stages in order of decisions."""
+        return sorted((row for stage in self.stages for row in stage.nodes), key=lambda row: row.decision)
+
+    @property
+    def best(self) -> str | None:
+        """The node that the paper reports, else the best node of the last stage that has one."""
+        return self.winner or next((stage.best for stage in reversed(self.stages) if stage.best), None)
+
     def find_stage(self, name: StageName) -> StageRows:
         return next(stage for stage in self.stages if stage.stage == name)
 
 
-def build_tree(state: RunState, cells: CellsByNode | None = None) -> RunTree:
-    """Build the tree of a run, including stages without nodes; `cells` are all of its cells, if already computed."""
+def build_tree(state: RunState) -> RunTree:
+    """Build the tree of a run, including stages without nodes."""
     found = state.repository.command if state.kind == "ablation" else None
     command = found.command if found is not None else None
     path, plan, same = set[str](), state.search.data_plan, frozenset(nodes_ignoring_seed(state))
-    cells = compute_all_cells(state) if cells is None else cells
     at, account = find_winner(state), build_tuning_report(state)
     while at is not None and at in state.nodes and at not in path:
         path.add(at)
@@ -145,15 +154,8 @@ def build_tree(state: RunState, cells: CellsByNode | None = None) -> RunTree:
     def row(node: Node, depth: int) -> NodeRow:
         failure = node.failure or (node.attempts[-1].failure if node.attempts else None)
         return NodeRow(
-            id=node.id,
-            parent=node.parent,
+            **{name: getattr(node, name) for name in NODE_FIELDS},
             depth=depth,
-            stage=node.stage,
-            kind=node.kind,
-            status=node.status,
-            decision=node.decision,
-            seed=node.seed,
-            title=node.title,
             metric=compute_node_score(node, plan) if command is None else _find_value(node, command.metric_name),
             varies=format_trials(account, node.id) if node.kind == "trial" and account is not None else node.varies,
             attempts=len(node.attempts),
@@ -165,31 +167,17 @@ def build_tree(state: RunState, cells: CellsByNode | None = None) -> RunTree:
             seedless=node.id in same,
             best=node.id == state.search.stages[node.stage].best,
             on_best_path=node.id in path,
-            suspect=node.suspect,
-            closed=node.closed,
-            author=node.author,
-            cells=count_cells(cells.get(node.id, ())),
+            cells=count_cells(compute_node_cells(state, node.id)),
         )
 
-    metric = (
-        TreeMetric(
-            name=plan.primary_metric.name,
-            title=plan.primary_metric.title or plan.primary_metric.name,
-            unit=plan.primary_metric.unit,
-            higher_is_better=plan.primary_metric.higher_is_better,
-            dataset=plan.datasets[0].name,
-        )
-        if plan is not None
-        else TreeMetric(
-            name=command.metric_name,
-            title=command.metric_name,
-            unit="",
-            higher_is_better=command.direction == "max",
-            dataset="",
-        )
-        if command is not None
-        else None
-    )
+    metric = None
+    if plan is not None:
+        known = plan.primary_metric.model_dump(include={"name", "unit", "higher_is_better"})
+        title = plan.primary_metric.title or plan.primary_metric.name
+        metric = TreeMetric(**known, title=title, dataset=plan.datasets[0].name)
+    elif command is not None:
+        name = command.metric_name
+        metric = TreeMetric(name=name, title=name, higher_is_better=command.direction == "max")
     return RunTree(
         metric=metric,
         winner=find_winner(state),
@@ -253,13 +241,10 @@ def list_branch_points(state: RunState) -> tuple[BranchPoint, ...]:
     """List the ancestors of this run, oldest first; empty if it is not a branch."""
     return tuple(
         BranchPoint(
+            **one.branching.model_dump(include={"point", "seed", "by", "note"}),
             run=one.branching.parent,
-            point=one.branching.point,
             decisions=one.decision,
             nodes=one.nodes,
-            seed=one.branching.seed,
-            by=one.branching.by,
-            note=one.branching.note,
             calls=used.calls,
             tokens=used.input_tokens + used.output_tokens,
             usd=round(used.usd, 6),

@@ -189,7 +189,7 @@ class RunChart(NamedTuple):
 def build_run_chart(run: CachedRun) -> RunChart:
     """Build the chart of a run in its current state."""
     tree = run.build_tree()
-    at = [(float(n), row) for n, row in enumerate(list_rows(tree), 1)]
+    at = [(float(n), row) for n, row in enumerate(tree.rows, 1)]
     values = [row.metric for _, row in at if row.metric is not None]
     higher, base = tree.metric is None or tree.metric.higher_is_better, baseline_value(run.state, tree)
     x = build_axis(
@@ -211,17 +211,12 @@ def build_run_chart(run: CachedRun) -> RunChart:
     )
 
 
-def list_rows(tree: RunTree) -> list[NodeRow]:
-    """Return the nodes of all stages in order of decisions."""
-    return sorted((row for stage in tree.stages for row in stage.nodes), key=lambda row: row.decision)
-
-
 def draw_best_so_far(run: CachedRun) -> Chart | None:
     """Draw the best value so far over nodes; None before there is one."""
     tree = run.build_tree()
     if tree.metric is None:
         return None
-    rows = [(float(n), row) for n, row in enumerate(list_rows(tree), 1)]
+    rows = [(float(n), row) for n, row in enumerate(tree.rows, 1)]
     points = compute_best_so_far(rows, higher=tree.metric.higher_is_better)
     title = f"best {tree.metric.title} so far on {tree.metric.dataset}, validation"
     return build_chart(title, "nodes", "", {(run.name, ""): points}, steps=True) if points else None
@@ -260,12 +255,8 @@ def compute_best_so_far(at: Iterable[tuple[float, NodeRow]], *, higher: bool) ->
 def baseline_value(state: RunState, tree: RunTree) -> float | None:
     """Return the baseline's primary metric in the currently best node, as the mean over the main dataset's validation
     split; None if it was not measured."""
-    rows = [row for stage in tree.stages for row in stage.nodes if row.status == "good" and row.kind in SEARCH_KINDS]
-    best = (
-        tree.winner
-        or next((stage.best for stage in reversed(tree.stages) if stage.best), None)
-        or next((row.id for row in rows), None)
-    )
+    first = (row.id for row in tree.rows if row.status == "good" and row.kind in SEARCH_KINDS)
+    best = tree.best or next(first, None)
     plan, node = state.search.data_plan, state.nodes.get(best or "")
     if plan is None or node is None:
         return None

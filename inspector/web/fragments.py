@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from labwright.inspector.findings import list_effects, list_report_files
 from labwright.inspector.render import format_llm_usage
@@ -30,21 +30,13 @@ from labwright.inspector.web.page_renderer import NODE_VERBS, PageRenderer, list
 from labwright.inspector.web.paper_pages import find_best_figure
 from labwright.inspector.web.run_cache import CachedRun, RunListEntry
 from labwright.record.claims.differences import ClaimDifference, compute_differences
-from labwright.record.claims.estimates import (
-    Claim,
-    compute_ablation_claims,
-    compute_validation_claims,
-    find_ablation_nodes,
-    find_trusted_replicates,
-    find_winner,
-)
+from labwright.record.claims.estimates import Claim, compute_ablation_claims, compute_validation_claims
 from labwright.record.claims.setting_controls import TuningReport
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.nodes import STAGES, StageName, StageSummary
 from labwright.record.table import format_quantity
 
-T = TypeVar("T")
 LIVE_VIEWS: Final = ("overview", "reports", "chart", "tree", "checks", "cost", "events")
 """Views that follow a run while it runs. The chart is fetched again as a whole."""
 MAX_EFFECTS: Final = 12
@@ -80,7 +72,6 @@ class RunFragments:
         self.run = run
         self._pages = pages
         self._made: dict[str, tuple[Any, Fragment]] = {}
-        self._known: dict[str, tuple[object, Any]] = {}
         self._now: dict[str, tuple[int, dict[str, Fragment]]] = {}
 
     def render(self, view: str) -> tuple[int, dict[str, Fragment]]:
@@ -100,14 +91,12 @@ class RunFragments:
             yield from self._iter_reports()
         elif view == "tree":
             tree = run.build_tree()
-            rows = (row for stage in tree.stages for row in stage.nodes if row.on_best_path)
-            yield self._render(
-                "road", "roads", run.name, tuple(sorted(rows, key=lambda row: row.decision)), tree.winner
-            )
+            path = tuple(row for row in tree.rows if row.on_best_path)
+            yield self._render("road", "roads", run.name, path, tree.winner)
             for stage in tree.stages:
                 yield from self._render_stage(stage)
         elif view == "checks":
-            seedless = tuple(row.id for stage in run.build_tree().stages for row in stage.nodes if row.seedless)
+            seedless = tuple(row.id for row in run.build_tree().rows if row.seedless)
             files = state.paper.current.released.companion_files if state.paper.current else {}
             found = tuple(list_checks(state, seedless))
             yield self._render("checks", "main", run.name, found, tuple(files), shlex.quote(str(run.folder)))
@@ -124,7 +113,7 @@ class RunFragments:
         """Yield how the run stands: verdicts, current work, time and money by phase, the best value and figure."""
         run, state = self.run, self.run.state
         status = run.read_status()
-        entry, head = RunListEntry(run, status=status), self._get_headline()
+        entry, head = RunListEntry(run, status=status), build_headline(state)
         yield self._render("summary", "main", run.name, entry, run.trouble)
         yield self._render("steer", "main", run.name, list_actions(run))
         if state.kind == "paper":
@@ -147,12 +136,12 @@ class RunFragments:
         if state.kind != "paper":
             yield from self._render_findings(run.read_status(), None)
             return
-        head = self._get_headline()
+        head = build_headline(state)
         bars = draw_intervals(head.compared, zero=True) if head else ()
         yield self._render("headline", "main", head, self._draw_effects(head), bars)
         tuning = run.build_tree().tuning
         for stage in run.build_tree().stages:
-            yield self._render(f"report-{stage.stage}", "main", run.name, self._get_report(stage.stage))
+            yield self._render(f"report-{stage.stage}", "main", run.name, build_report(state, stage.stage))
         yield self._render("tuned", "main", run.name, tuning, draw_best_of_k(tuning) if tuning is not None else None)
 
     def _render_findings(self, status: RunStatus, most: int | None) -> Iterator[Fragment]:
@@ -167,46 +156,6 @@ class RunFragments:
 
     def _draw_effects(self, head: Headline | None) -> tuple[tuple[tuple[Any, Any], ...], ...]:
         return tuple(tuple((one, draw_effect(one.part)) for one in those) for those in head.effects) if head else ()
-
-    def _get_headline(self) -> Headline | None:
-        """Return the headline, recomputed when its inputs change."""
-        state = self.run.state
-        best = find_winner(state)
-        of = (
-            state.search.data_plan,
-            best,
-            tuple(find_trusted_replicates(state, best)) if best else (),
-            state.search.current_lock,
-            len(state.search.test_measurements),
-            len(state.search.looks),
-            tuple(state.search.resampled_intervals.values()),
-            len(state.ancestry),
-        )
-        return self._get_known("headline", of, lambda: build_headline(state))
-
-    def _get_report(self, stage: StageName) -> StageReportView:
-        """Return the report of a stage, recomputed when its inputs change, since its intervals and tests take
-        milliseconds."""
-        state = self.run.state
-        known = state.search.stages[stage]
-        of = (
-            known.best,
-            known.end_reason,
-            known.reasons,
-            known.summary,
-            state.search.data_plan,
-            tuple(find_trusted_replicates(state, known.best)) if known.best else (),
-            [find_trusted_replicates(state, node.id) for node in find_ablation_nodes(state)]
-            if stage == "ablation"
-            else (),
-        )
-        return self._get_known(stage, of, lambda: build_report(state, stage))
-
-    def _get_known(self, name: str, of: object, make: Callable[[], T]) -> T:
-        """Return a value that depends on `of`, made again when that differs."""
-        if name not in self._known or self._known[name][0] != of:
-            self._known[name] = of, make()
-        return self._known[name][1]
 
     def _render_stage(self, stage: StageRows) -> Iterator[Fragment]:
         name, tree = stage.stage, draw_stage(stage)

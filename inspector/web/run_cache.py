@@ -17,8 +17,7 @@ from typing import TypeVar
 from labwright.inspector.live_view import PROCESS_CHECK_SECONDS, RunFollower
 from labwright.inspector.status import EventLine, RunStatus, build_event_line, build_status
 from labwright.inspector.summary import Headline, build_headline
-from labwright.inspector.tree import CellsByNode, RunTree, build_tree
-from labwright.record.cell_status import compute_all_cells
+from labwright.inspector.tree import RunTree, build_tree
 from labwright.record.event_log import LogStamp, is_run, read_log_stamp
 from labwright.record.line_store import RecordError
 from labwright.record.reducers.run_state import RunState
@@ -46,7 +45,6 @@ class CachedRun:
         self.lock = threading.RLock()
         """Lock that is held while the state is updated, and by readers of more than one value."""
         self._tree: tuple[int, RunTree] | None = None
-        self._cells: tuple[int, CellsByNode] | None = None
 
     @property
     def state(self) -> RunState:
@@ -78,21 +76,13 @@ class CachedRun:
             self.process,
             now=time.time(),
             folder=self.folder,
-            cells=self.read_cells(),
         )
-
-    def read_cells(self) -> CellsByNode:
-        """Return all cells, computed once per version."""
-        known = self._cells
-        if known is None or known[0] != self.version:
-            known = self._cells = self.version, compute_all_cells(self.state)
-        return known[1]
 
     def build_tree(self) -> RunTree:
         """Return the tree, built once per version."""
         known = self._tree
         if known is None or known[0] != self.version:
-            known = self._tree = self.version, build_tree(self.state, self.read_cells())
+            known = self._tree = self.version, build_tree(self.state)
         return known[1]
 
     def _read_new(self) -> bool:
@@ -118,21 +108,13 @@ class RunListEntry:
         self.name, self.trouble, self.status = run.name, run.trouble, status or run.read_status()
         tree = run.build_tree()
         self.metric = tree.metric
-        rows = [row for stage in tree.stages for row in stage.nodes]
-        values = {row.id: row.metric for row in rows}
-        found = {
-            row.id: row.metric
-            for row in rows
-            if row.metric is not None and row.status == "good" and row.kind != "replicate"
-        }
+        values = {row.id: row.metric for row in tree.rows}
+        good = {row.id for row in tree.rows if row.status == "good" and row.kind != "replicate"}
+        found = {node: value for node, value in values.items() if value is not None and node in good}
         choose = max if tree.metric is not None and tree.metric.higher_is_better else min
-        self.node = (
-            tree.winner
-            or next((stage.best for stage in reversed(tree.stages) if stage.best), None)
-            or choose(found, key=lambda node: found[node], default=None)
-        )
+        self.node = tree.best or choose(found, key=lambda node: found[node], default=None)
         """The best node so far."""
-        self.best = None if self.node is None else values.get(self.node)
+        self.best = values.get(self.node or "")
         self.nodes = len(values)
         self.headline = headline
 

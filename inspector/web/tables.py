@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from labwright.inspector.safe_text import to_plain
 from labwright.inspector.tree import NodeRow
 from labwright.inspector.web.run_cache import CachedRun
-from labwright.record.cell_status import CellStatus, CellStatusKind
+from labwright.record.cell_status import CellStatus, CellStatusKind, compute_all_cells
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
 from labwright.record.schema.nodes import KIND_NAMES, STAGES
@@ -58,7 +58,7 @@ class CellGrid(NamedTuple):
 
 def build_grid(run: CachedRun, first: int) -> CellGrid:
     """Build the grid of a run in its current state."""
-    cells, plan = run.read_cells(), run.state.search.data_plan
+    cells, plan = compute_all_cells(run.state), run.state.search.data_plan
     names = [*cells][::-1]
     first = max(0, min(first, len(names) - 1)) // NODES_PER_PAGE * NODES_PER_PAGE
     shown = {name: _group_by_place(cells[name]) for name in names[first : first + NODES_PER_PAGE]}
@@ -158,8 +158,7 @@ class NodeTable(NamedTuple):
 def build_table(run: CachedRun, query: TableQuery) -> NodeTable:
     """Build the table of a run in its current state. An unknown column to sort by is replaced by the node."""
     tree = run.build_tree()
-    every = [row for stage in tree.stages for row in stage.nodes]
-    words = query.q.lower().split()
+    every, words = tree.rows, query.q.lower().split()
     found = [
         row
         for row in every
