@@ -28,7 +28,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.retention import list_recorded_files
 from labwright.record.run_folder import ResultFolder, RunFolder, hash_file, hash_texts, list_result_folders, read_source
 from labwright.record.schema.data_plan import EvidenceGrade, Measurement
-from labwright.record.schema.nodes import Attempt, CellOutcomeLine, CellRun, Node
+from labwright.record.schema.nodes import Attempt, CellOutcomeLine, Node
 from labwright.review.evidence import check_draft, check_pdf, tex_runner
 from labwright.review.evidence.latex_scanner import CITE_COMMANDS
 from labwright.review.evidence.source_check import collect_used_keys
@@ -116,14 +116,9 @@ def _check_values(state: RunState, attempt: Attempt, *, trial: bool) -> Iterator
     yield from (
         f"the array {name} of its attempt differs from that of {run.id}"
         for run in runs
-        for name in _find_differing_arrays(run, attempt)
+        for name, digest in run.arrays.items()
+        if attempt.arrays.get(name, digest) != digest
     )
-
-
-def _find_differing_arrays(run: CellRun, attempt: Attempt) -> Iterator[str]:
-    for name, digest in run.arrays.items():
-        if name in attempt.arrays and attempt.arrays[name] != digest:
-            yield name
 
 
 Kind = Literal["unbound", "changed", "missing", "score", "cells", "not checked"]
@@ -175,21 +170,13 @@ def audit_run(run: Path) -> AuditReport:
         report.counts[f"folders deleted (keep={keep})"] += 1
     for one in find_false_ancestry(rows, state):  # the parent itself is not checked
         report.add("changed", f"the log, events to {one.events}", f"not those of {one.parent} at {one.point}")
-    recorded = {
-        "data": bool(state.search.datasets),
-        "context": bool(
-            (state.paper.context and state.paper.context.documents)
-            or (state.paper.prior_work and state.paper.prior_work.papers)
-        ),
-    }
+    context, prior = state.paper.context, state.paper.prior_work
+    documents = (context.documents if context is not None else ()) or (prior.papers if prior is not None else ())
+    recorded = {"data": state.search.datasets, "context": documents}
     absent = [name for name, here in recorded.items() if here and not (folder.root / name).is_dir()]
     if absent:
-        report.add(
-            "not checked",
-            " and ".join(absent),
-            "not present, as in a copy without data"
-            + (": datasets were not compared, and scores not recomputed" if "data" in absent else ""),
-        )
+        more = ": datasets were not compared, and scores not recomputed" if "data" in absent else ""
+        report.add("not checked", " and ".join(absent), f"not present, as in a copy without data{more}")
     _check_files(report, folder, state, absent)
     _check_sources(report, folder, state)
     _check_cells(report, folder, state)
@@ -241,14 +228,12 @@ def _check_files(report: AuditReport, folder: RunFolder, state: RunState, absent
     for answer in state.calls.answers.values():
         if (prompt := find_prompt(folder.root, answer)) is not None and prompt.asked is None:
             report.add("changed", f"prompts/{answer.request_sha256}.json.gz", prompt.changed)
-    formulas = {
-        one.name: one.formula
-        for one in (state.search.data_plan.metrics if state.search.data_plan else ())
-        if one.formula
-    }
-    if "data" not in absent and read_formulas(folder.labels) != formulas:
+    if "data" in absent:
+        return
+    metrics = state.search.data_plan.metrics if state.search.data_plan else ()
+    if read_formulas(folder.labels) != {one.name: one.formula for one in metrics if one.formula}:
         report.add("changed", "data (formulas)", "the formulas stored with the labels differ from the plan")
-    for facts in state.search.datasets if "data" not in absent else ():
+    for facts in state.search.datasets:
         report.counts["datasets"] += 1
         if facts.source.startswith("git:"):
             if not open_mirror(folder).has_tree(facts.origin):
@@ -273,11 +258,8 @@ def _check_sources(report: AuditReport, folder: RunFolder, state: RunState) -> N
             place = folder.get_attempt_path(node.id, attempt.number)
             for name, text in (source | {"node.ipynb": strip_control_chars(source.get("experiment.py", ""))}).items():
                 if (place / name).is_file() and _read_code(place / name) != text:
-                    report.add(
-                        "changed",
-                        str((place / name).relative_to(folder.root)),
-                        f"its code differs from nodes/{node.id}/source",
-                    )
+                    where = str((place / name).relative_to(folder.root))
+                    report.add("changed", where, f"its code differs from nodes/{node.id}/source")
 
 
 def _check_cells(report: AuditReport, folder: RunFolder, state: RunState) -> None:
@@ -297,11 +279,8 @@ def _check_cells(report: AuditReport, folder: RunFolder, state: RunState) -> Non
             with open(place, encoding="utf-8") as lines:
                 known = (json.loads(line) for line in lines)
                 if wrong := exchanges.find_differing(one.key, ((each["id"], each["sha256"]) for each in known)):
-                    report.add(
-                        "changed",
-                        f"cells/{run}",
-                        f"the answer {wrong} in exchanges.jsonl differs from the recorded one",
-                    )
+                    what = f"the answer {wrong} in exchanges.jsonl differs from the recorded one"
+                    report.add("changed", f"cells/{run}", what)
 
 
 def _read_code(path: Path) -> str:
@@ -334,9 +313,7 @@ def _check_scores(report: AuditReport, folder: RunFolder, state: RunState, *, wi
             results = list_result_folders(state, folder, node, attempt)
             try:
                 if standard:
-                    best: EvidenceGrade = next(
-                        grade for grade in GRADES_BEST_FIRST if any(one.grade == grade for one in standard)
-                    )
+                    best = min((one.grade for one in standard), key=GRADES_BEST_FIRST.index)
                     recomputed |= _rescore(folder, node, results, grade=best, tests=bool(tests))
                 if custom:
                     recomputed |= _evaluated_values(results, tests)
@@ -345,12 +322,10 @@ def _check_scores(report: AuditReport, folder: RunFolder, state: RunState, *, wi
                 continue
             for one in (*standard, *custom):
                 if str(one) not in recomputed:
-                    report.add(
-                        "score",
-                        f"node {node.id}",
-                        f"{one.name} of {one.condition} on {one.dataset} "
-                        f"({one.split}) is recorded as {one.value:.6g}; the submitted predictions give another value",
+                    what = (
+                        f"{one.name} of {one.condition} on {one.dataset} ({one.split}) is recorded as {one.value:.6g}"
                     )
+                    report.add("score", f"node {node.id}", f"{what}; the submitted predictions give another value")
             if with_data:
                 report.counts["scores"] += len(standard)
             report.counts["values of frozen scorers"] += len(custom)
@@ -402,11 +377,8 @@ async def _check_paper(report: AuditReport, folder: RunFolder, state: RunState) 
     report.counts["bound values"] += len(collect_used_keys(draft.texts))
     report.counts["citations"] += len(collect_used_keys(draft.texts, CITE_COMMANDS))
     report.counts["figures"] += len(collect_used_keys(draft.texts, frozenset({"paperfigure"})))
-    reasons = (
-        state.paper.released.reasons
-        if state.paper.released is not None and (folder.paper_folder / "paper.pdf").exists()
-        else ()
-    )
+    has_pdf = state.paper.released is not None and (folder.paper_folder / "paper.pdf").exists()
+    reasons = state.paper.released.reasons if state.paper.released is not None and has_pdf else ()
     try:
         template = material.template
     except TemplateError as error:

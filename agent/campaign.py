@@ -138,16 +138,12 @@ def create_campaign(found: Sequence[CampaignItem], settings: Settings, terms: Ca
 
 def check_budget_share(settings: Settings, terms: CampaignTerms, share_count: int) -> None:
     """Refuse a budget that is too small for a paper when divided into this many shares. Raises `UsageError`."""
+    caps = {
+        f"budget.{what}": int(cap / share_count) if what.endswith("tokens") else cap / share_count
+        for what, cap in terms.caps.items()
+    }
     try:
-        check_budget(
-            override_settings(
-                settings.model_dump(mode="json"),
-                {
-                    f"budget.{what}": int(cap / share_count) if what.endswith("tokens") else cap / share_count
-                    for what, cap in terms.caps.items()
-                },
-            )
-        )
+        check_budget(override_settings(settings.model_dump(mode="json"), caps))
     except UsageError as error:
         raise UsageError(f"with the budget divided by {share_count}: {error}") from None
 
@@ -220,11 +216,9 @@ class CampaignRuns:
             subjects = read_exchanges(run).spent
         except RecordError as error:  # cost unknown: assume the whole allowance
             return RunEnded(name=entry.name, why=str(error), spent=entry.share.caps if entry.share else {})
-        code, why = (
-            (None, "the process was killed or crashed")
-            if state.process_end is None
-            else (state.process_end.exit_code, state.process_end.reason)
-        )
+        code, why = None, "the process was killed or crashed"
+        if state.process_end is not None:
+            code, why = state.process_end.exit_code, state.process_end.reason
         if code == 130 and returned == 2:  # refused before it was resumed
             code, why = 2, read_last_line(self.folder, entry.name)
         return RunEnded(
@@ -316,7 +310,9 @@ class CampaignRunner:
             while self._launch_next():
                 pass
         elif time.monotonic() > self._stopped_at + STOP_GRACE_SECONDS:
-            self._signal_processes()
+            self._send_signal(signal.SIGKILL)
+            for process in self._processes.values():
+                process.wait()
         return bool(self.state.running_entries) or (
             self._stopped_at is None and bool(self._waiting_entries) and self._has_time_left
         )
@@ -411,21 +407,14 @@ class CampaignRunner:
         """Start no further jobs, and ask every job to end gracefully."""
         if self._stopped_at is None:
             self._stopped_at = time.monotonic()
-            self._handle_signal(signal.SIGINT)
+            self._send_signal(signal.SIGINT)
 
-    def _handle_signal(self, number: int) -> None:
+    def _send_signal(self, number: int) -> None:
+        """Send a signal to every running job whose process is known."""
         for one in self.state.running_entries:
-            self._send_signal(one, number)
-
-    def _send_signal(self, one: CampaignEntry, number: int) -> None:
-        if (pid := self._find_pid(one.name)) is not None and pid > 0:
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
-
-    def _signal_processes(self) -> None:
-        self._handle_signal(signal.SIGKILL)
-        for process in self._processes.values():
-            process.wait()
+            if pid := self._find_pid(one.name):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
 
     @contextmanager
     def _handling_signals(self) -> Generator[None]:
@@ -435,7 +424,7 @@ class CampaignRunner:
             if self._stopped_at is None:
                 self._request_stop()
             else:
-                self._handle_signal(signal.SIGINT)
+                self._send_signal(signal.SIGINT)
 
         names = [signal.SIGINT, signal.SIGTERM]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored under nohup: the campaign continues

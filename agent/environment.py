@@ -137,14 +137,10 @@ def describe_isolation_for_readers(state: RunState) -> str:
     ]
     if any(facts.source.startswith("git:") for facts in state.search.datasets):
         where = NO_ISOLATION_TEXT + "." if LABELS_EXPOSED_TEXT in statements else STRICT_ISOLATION_TEXT
-        scored = any(facts.sizes for facts in state.search.datasets)
-        return where + (
-            REPOSITORY_NUMBERS_TEXT
-            if not scored
-            else REPOSITORY_LABELS_TEXT
-            if where == STRICT_ISOLATION_TEXT
-            else REPOSITORY_REACHABLE_LABELS_TEXT
-        )
+        if not any(facts.sizes for facts in state.search.datasets):
+            return where + REPOSITORY_NUMBERS_TEXT
+        reachable = where != STRICT_ISOLATION_TEXT
+        return where + (REPOSITORY_REACHABLE_LABELS_TEXT if reachable else REPOSITORY_LABELS_TEXT)
     weakest = next(text for text in (LABELS_EXPOSED_TEXT, NETWORK_ON_TEXT, ISOLATED_TEXT) if text in statements)
     return weakest + CHANGED_TERMS_TEXT * (len(set(statements)) > 1)
 
@@ -166,11 +162,9 @@ def paper_notice(state: RunState) -> str:
         did.append("edited the text")
     if passed := [name for name in state.gates if state.find_approval(name) is not None]:
         did.append(f"approved the {' and the '.join(passed)} before the program went on")
-    people = (
-        f"A person {' and '.join(did)}; no person checked or edited the rest."
-        if did
-        else "No person checked or edited it."
-    )
+    people = "No person checked or edited it."
+    if did:
+        people = f"A person {' and '.join(did)}; no person checked or edited the rest."
     return (
         f"This paper was written by a program, scientist {state.started.version}, with the model "
         f"{' and '.join(state.models)}: plan, code, experiments, figures and text. {people}"
@@ -206,7 +200,8 @@ def choose_reviewer(settings: Settings, environ: Mapping[str, str] = os.environ)
 def describe_reviewer(models: ModelSettings, environ: Mapping[str, str] = os.environ) -> str:
     """Return one line on the model of the roles that judge; empty if there is nothing to say."""
     if (reviewer := models.find_reviewer()) is not None:
-        judged = [name for name in ROLES if name in REVIEWING_ROLES and _is_asked(models, name, reviewer.name)]
+        judging = ((name, models.list_candidates(ROLES[name])) for name in ROLES if name in REVIEWING_ROLES)
+        judged = [name for name, asked in judging if [one.name for one in asked[:1]] == [reviewer.name]]
         return (
             f"{reviewer.name} judges what {models.name} makes ({', '.join(judged)}); to let {models.name} do it: "
             "--set models.reviewer=false"
@@ -227,7 +222,3 @@ def _list_keyed(environ: Mapping[str, str]) -> list[str]:
         for key, name in DEFAULT_REVIEWERS.items()
         if environ.get(f"{key}_API_KEY") and not environ.get(f"{key}_BASE_URL")
     ]
-
-
-def _is_asked(models: ModelSettings, role: str, reviewer: str) -> bool:
-    return [one.name for one in models.list_candidates(ROLES[role])][:1] == [reviewer]

@@ -20,6 +20,7 @@ from labwright.models.budget import Budget, list_unpriced_models
 from labwright.models.client import KeepPrompt, Models
 from labwright.models.errors import ModelConfigError
 from labwright.models.retry import open_backend
+from labwright.models.roles.role import AnyRole
 from labwright.models.roles.study_plan import PLAN, REPOSITORY_PLAN
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog, Recorder
@@ -187,24 +188,19 @@ def forecast_run(plan: DataPlan, datasets: Sequence[DatasetFacts], settings: Set
     table = build_cost_table(settings)
     rows = table.list_rows(plan)
     asked = [row for row in rows if row.role is not None and row.most]
-    ran = Amount(
-        likely=round(sum(row.likely for row in rows if row.role is None)),
-        most=ceil(sum(row.most for row in rows if row.role is None)),
-    )
-    calls = {
-        role.name: RoleCalls(
-            role=role.name,
-            likely=round(sum(row.likely for row in asked if row.role is role)),
-            most=ceil(sum(row.most for row in asked if row.role is role)),
-        )
-        for role in dict.fromkeys(row.role for row in asked if row.role is not None)
-    }
+    likely, most = _count_work(rows, None)
+    ran = Amount(likely=likely, most=most)
+    calls: list[RoleCalls] = []
+    for role in dict.fromkeys(row.role for row in asked if row.role is not None):
+        likely, most = _count_work(asked, role)
+        calls.append(RoleCalls(role=role.name, likely=likely, most=most))
     limit, timeout = settings.time_limit * settings.search.num_workers, settings.sandbox.timeout
     hours = Amount(
         likely=min(limit, ran.likely * min(plan.expected_seconds, timeout)) / 3600,
         most=min(limit, ran.most * timeout * (1 + RETRY_FACTOR) / 2) / 3600,
     )
     gpus = settings.sandbox.gpus_per_node
+    gpu_hours = Amount(likely=gpus * hours.likely, most=gpus * hours.most)
     predicted = sum(
         (one.sizes.get("validation", 0) + one.sizes.get("test", 0)) * max(1, one.classes) for one in datasets
     )
@@ -212,27 +208,23 @@ def forecast_run(plan: DataPlan, datasets: Sequence[DatasetFacts], settings: Set
     kept = BYTES_PER_RUN + sum(4 * sum(one.sizes.values()) * max(1, one.features) for one in datasets)
     phases = estimate_phases(table, rows)
     return Forecast(
-        calls=tuple(calls.values()),
+        calls=tuple(calls),
         phases=phases,
         experiments=ran,
         input_tokens=_sum_tokens(asked, 0),
         output_tokens=_sum_tokens(asked, 1),
         usd=_sum_amounts([one.usd for one in phases]),
         code_hours=hours,
-        gpu_hours=(
-            Amount(likely=gpus * hours.likely, most=gpus * hours.most) if settings.sandbox.device == "cuda" else None
-        ),
+        gpu_hours=gpu_hours if settings.sandbox.device == "cuda" else None,
         disk_gb=Amount(likely=(kept + ran.likely * one_run) / 1e9, most=2 * (kept + ran.most * one_run) / 1e9),
     )
 
 
 def estimate_phases(table: CostTable, rows: Sequence[CostRow]) -> tuple[PhaseCost, ...]:
     """Estimate the cost of the model calls of each phase that has any."""
-    found, rows_by_phase = list[PhaseCost](), dict[Phase, list[CostRow]]()
-    for row in rows:
-        rows_by_phase.setdefault(row.phase, []).append(row)
-    for phase, own in rows_by_phase.items():
-        asked = [(row, row.role) for row in own if row.role is not None and row.most]
+    found: list[PhaseCost] = []
+    for phase in dict.fromkeys(row.phase for row in rows):
+        asked = [(row, row.role) for row in rows if row.phase == phase and row.role is not None and row.most]
         first = [(table.compute_typical_cost(role), row.likely) for row, role in asked]
         last = [(table.compute_typical_cost(role, dearest=True), row.most) for row, role in asked]
         likely, most = (sum_costs(cost * number for cost, number in costs if cost) for costs in (first, last))
@@ -247,6 +239,12 @@ def estimate_phases(table: CostTable, rows: Sequence[CostRow]) -> tuple[PhaseCos
                 )
             )
     return tuple(found)
+
+
+def _count_work(rows: Sequence[CostRow], role: AnyRole | None) -> tuple[int, int]:
+    """Return the likely number and the maximum of a role's calls, or of executions (None)."""
+    own = [row for row in rows if row.role is role]
+    return round(sum(row.likely for row in own)), ceil(sum(row.most for row in own))
 
 
 def _sum_tokens(rows: Sequence[CostRow], side: int) -> Amount:
@@ -294,6 +292,7 @@ def estimate_remaining(state: RunState) -> RemainingEstimate | None:
     cost = sum_costs(table.estimate_call(role, state) * number for role, number in asked)
     made = sum(len(node.attempts) for node in state.nodes.values())
     runs = max(0.0, sum(row.likely for row in rows if row.role is None) - made) * (state.limit_reason is None)
+    gpu_hours = table.estimate_attempt(state).gpu_seconds * runs / 3600
     phases = estimate_phases(table, rows)
     known = all(one.usd is not None for one in phases)
     return RemainingEstimate(
@@ -301,9 +300,7 @@ def estimate_remaining(state: RunState) -> RemainingEstimate | None:
         calls=round(sum(number for _, number in asked)),
         usd=cost.usd if known else None,
         tokens=cost.tokens if settings.models.name != "offline" else 0,
-        gpu_hours=table.estimate_attempt(state).gpu_seconds * runs / 3600
-        if settings.sandbox.device == "cuda"
-        else None,
+        gpu_hours=gpu_hours if settings.sandbox.device == "cuda" else None,
         phases=tuple(
             PhaseSpending(phase=one.phase, planned=one.usd.likely, spent=spent.get(one.phase, Cost()).usd)
             for one in phases
@@ -315,9 +312,7 @@ def estimate_remaining(state: RunState) -> RemainingEstimate | None:
 def _describe_hours(state: RunState, settings: Settings) -> tuple[str, ...]:
     """Return what the remaining hours can decide, in lines, until the lock; none without time or a claim."""
     left, plan = settings.time_limit - state.active_seconds, state.search.data_plan
-    if left <= 0 or plan is None or state.search.current_lock is not None:
-        return ()
-    if not any(one.confirmatory for one in plan.hypotheses):
+    if left <= 0 or plan is None or state.search.current_lock is not None or not plan.confirmatory_effects:
         return ()
     return forecast_design(
         plan,

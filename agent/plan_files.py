@@ -175,6 +175,23 @@ def merge_space(plan: DataPlan, space: CommandSpace) -> DataPlan:
     return made
 
 
+def read_short_text(option: str, path: Path, max_bytes: int, fix: str) -> str:
+    """Read the text file that an option names; `fix` says what to give. Raises `UsageError` if it is too large, no
+    UTF-8 text or shorter than three words."""
+    try:
+        if path.stat().st_size > max_bytes:
+            raise UsageError(f"{option} {path} is larger than {max_bytes // 1000} kB: {fix}")
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"cannot read {option} {path} ({error.strerror}): {fix}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{option} {path} is not UTF-8 text (byte {error.start}): save it as text") from None
+    fault = "is not text" if "\0" in text else "has fewer than three words" if len(text.split()) < 3 else ""
+    if fault:
+        raise UsageError(f"{option} {path} {fault}: {fix}")
+    return text
+
+
 # Read the file of a question: Markdown with just the question, or TOML with its fields.
 
 MAX_QUESTION_BYTES = 100_000
@@ -182,48 +199,32 @@ MAX_QUESTION_BYTES = 100_000
 
 def read_question(file: Path) -> ResearchQuestion:
     """Read a question file: A Markdown file contains just the question, a TOML file its fields. Raises `UsageError`."""
-    try:
-        if file.stat().st_size > MAX_QUESTION_BYTES:
-            raise UsageError(f"--task {file} is larger than {MAX_QUESTION_BYTES // 1000} kB: give only the question")
-        text = file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"cannot read --task {file} ({error.strerror}): give a question (.md or .toml)") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"--task {file} is not UTF-8 text: save it as text") from None
+    text = read_short_text("--task", file, MAX_QUESTION_BYTES, "give only the question (.md or .toml)")
     if file.suffix != ".toml":
-        if len(text.split()) < 3:
-            raise UsageError(f"--task {file} has fewer than three words: ask a question")
         return ResearchQuestion(question=text.strip())
     try:
         return parse_question(tomllib.loads(text))
     except (tomllib.TOMLDecodeError, ValueError, MetricError) as error:
-        first = error.errors()[0] if isinstance(error, ValidationError) else None
-        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first is not None else str(error)
+        why = describe_validation_error(error) if isinstance(error, ValidationError) else str(error)
         raise UsageError(f"--task {file}: {' '.join(why.split())}") from None
 
 
 def parse_question(table: dict[str, Any]) -> ResearchQuestion:
     """Parse the fields of a question. Raises `ValueError`, `MetricError`."""
-    known = {*ResearchQuestion.model_fields}
+    known = sorted(ResearchQuestion.model_fields)
     if odd := [name for name in table if name not in known]:
-        raise ValueError(f"unknown key {odd[0]!r}; known keys are {', '.join(sorted(known))}")
+        raise ValueError(f"unknown key {odd[0]!r}; known keys are {', '.join(known)}")
     if "question" not in table:
         raise ValueError("`question` is missing")
-    measure = table.get("measure", "")
+    measure, run = table.get("measure", ""), table.get("run", ())
     if isinstance(measure, dict):
-        given: dict[str, Any] = measure  # pyright: ignore
-        table = table | {
-            "better": {"lower": "min", "higher": "max"}.get(
-                given.get("better", ""), given.get("better", table.get("better", "max"))
-            )
-        }
-        measure = (
-            f"stdout:{given['stdout']}" if "stdout" in given else (f"{given.get('file', '')}:{given.get('key', '')}")
-        )
-    run = table.get("run", ())
-    run = tuple(
-        str(word).replace("{out}", OUTPUT_FOLDER) for word in (shlex.split(run) if isinstance(run, str) else run)
-    )
+        given = cast("dict[str, Any]", measure)
+        better = given.get("better", table.get("better", "max"))
+        table = table | {"better": {"lower": "min", "higher": "max"}.get(better, better)}
+        printed = f"stdout:{given.get('stdout')}"
+        measure = printed if "stdout" in given else f"{given.get('file', '')}:{given.get('key', '')}"
+    words = shlex.split(run) if isinstance(run, str) else run
+    run = tuple(str(word).replace("{out}", OUTPUT_FOLDER) for word in words)
     if bool(run) != bool(measure):
         raise ValueError("`run` (the command) and `measure` (where to read its number) must be given together")
     if measure:

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -274,12 +274,8 @@ def check_reviewed(state: RunState, folder: RunFolder) -> None:
             f"the latest version of the paper of {folder.root} was not released, so no reviewer has read it: write it "
             f"again with scientist write {folder.root}"
         )
-    missing = [path for path, _ in list_recorded_files(state, folder) if not path.exists()]
-    if missing:
-        raise UsageError(
-            f"{folder.root} is a reading copy: {len(missing)} recorded files are missing, the first "
-            f"{missing[0].relative_to(folder.root)}; revise the paper in the whole run"
-        )
+    files = (path for path, _ in list_recorded_files(state, folder))
+    _check_complete(folder, files, "recorded files", "revise the paper in the whole run")
 
 
 def compute_revision_limits(state: RunState, settings: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -306,16 +302,17 @@ def _check_rewritable(state: RunState, folder: RunFolder, *, has_new_template: b
     if state.paper.template_sha256 and not has_new_template:
         template.load_copy(folder.templates, state.paper.template_sha256)
     drawn = state.paper.figures
-    sources = (
-        []
-        if drawn is None
-        else [folder.get_figures_path(drawn.version) / "source" / f"{one.name}.py" for one in drawn.placed]
-    )
-    missing = [path for path in sources if not path.is_file()]
-    if missing:
+    source = folder.get_figures_path(drawn.version) / "source" if drawn is not None else folder.root
+    files = [source / f"{one.name}.py" for one in (drawn.placed if drawn is not None else ())]
+    _check_complete(folder, files, "files of its figures", "write the paper again from the whole run")
+
+
+def _check_complete(folder: RunFolder, files: Iterable[Path], what: str, fix: str) -> None:
+    """Refuse a run that lacks files, as a reading copy does. Raises `UsageError`."""
+    if missing := [path for path in files if not path.exists()]:
         raise UsageError(
-            f"{folder.root} is a reading copy: {len(missing)} files of its figures are missing, the first "
-            f"{missing[0].relative_to(folder.root)}; write the paper again from the whole run"
+            f"{folder.root} is a reading copy: {len(missing)} {what} are missing, the first "
+            f"{missing[0].relative_to(folder.root)}; {fix}"
         )
 
 
@@ -344,9 +341,7 @@ def _run_process(
 
     with closing(EventLog(folder.events, listener=tell)) as log:
         try:
-            if (
-                isinstance(first, RewriteStarted) and log.state.phase != "done"
-            ):  # another process started a rewrite first
+            if isinstance(first, RewriteStarted) and log.state.phase != "done":  # another process started one first
                 raise RecordError(f"{folder.root} is already being rewritten: scientist resume {folder.root}")
             if isinstance(first, RunResumed):
                 if not _can_continue(log.state, first.settings):  # it may have been killed before its end was recorded

@@ -164,9 +164,8 @@ class CommandHandler:
         gate = self.recorder.state.open_gate
         if command.verb == "approve" and gate is not None:
             command = command.model_copy(update={"target": gate.reached.gate})
-        if (
-            command.plan is not None and command.target != "plan"
-        ):  # first: after a kill here the command is refused, but the plan is amended
+        # first: after a kill here the command is refused, but the plan is amended
+        if command.plan is not None and command.target != "plan":
             state = self.recorder.state
             self.recorder.append(
                 PlanAmended(
@@ -215,11 +214,8 @@ def _find_repository_ending(state: RunState) -> tuple[int, str]:
     if (answer := state.question.answer) is not None:
         return (RELEASED, "") if answer.conclusion else (NOT_RELEASED, answer.why)
     if (found := state.ablation.results) is not None:
-        return (
-            (RELEASED, "")
-            if found.results
-            else (FINDINGS, f"nothing was ablated: {found.stopped or 'no part was found'}")
-        )
+        nothing = f"nothing was ablated: {found.stopped or 'no part was found'}"
+        return (RELEASED, "") if found.results else (FINDINGS, nothing)
     baseline = state.repository.baseline
     if baseline is not None and baseline.verdict in ("reproduced", "unchecked"):
         return RELEASED, ""
@@ -276,11 +272,10 @@ class RunProcess:
             executor.packages = restore_packages(
                 self.log.state.search.installed_packages, self.folder.packages_lock, self.settings.sandbox
             )
-        repository = executor.repository = self.repository
+        repository = self.repository
         if repository is None and self.settings.code.repository is not None:
-            repository = executor.repository = await asyncio.to_thread(
-                open_repository, self.settings, self.folder, self.log.state
-            )
+            repository = await asyncio.to_thread(open_repository, self.settings, self.folder, self.log.state)
+        executor.repository = repository
         self._attach(self._build_context(executor, repository))
         if self.log.state.open_gate is not None:
             self.signals.pause()
@@ -288,7 +283,9 @@ class RunProcess:
             try:
                 record_time_limit(self.context)
                 async with self._watching(self.context):
-                    done = await run_state_machine(self._list_steps(), lambda: self.log.state)
+                    is_paper = self.log.state.kind == "paper"
+                    steps = self._list_paper_steps() if is_paper else self._list_repository_steps()
+                    done = await run_state_machine(steps, lambda: self.log.state)
             except (PlanError, PackageError, BaselineError, RepositoryError) as error:
                 return self._record_end(WRONG_USE, str(error))
             except (NoWorkingNodeError, paper_steps.NoDraftError) as error:
@@ -327,14 +324,9 @@ class RunProcess:
             text = format_environment(settings.sandbox.python, found.packages, found.sha256)
             write_file(self.folder.environment, text)
 
-        budget = Budget(
-            settings.budget,
-            self.log,
-            settings.models,
-            build_cost_table(settings, lambda: self.log.state.gpus_per_experiment)
-            if self.log.state.kind == "paper"
-            else None,
-        )
+        is_paper = self.log.state.kind == "paper"
+        costs = build_cost_table(settings, lambda: self.log.state.gpus_per_experiment) if is_paper else None
+        budget = Budget(settings.budget, self.log, settings.models, costs)
         return RunContext(
             recorder=self.log,
             folder=self.folder,
@@ -377,9 +369,6 @@ class RunProcess:
             scorers=parse_scorers(list_sources(settings), settings.sandbox.scorers),
             subjects=settings.subjects,
         )
-
-    def _list_steps(self) -> dict[Phase, Step]:
-        return self._list_paper_steps() if self.log.state.kind == "paper" else self._list_repository_steps()
 
     def _list_repository_steps(self) -> dict[Phase, Step]:
         """Return the steps of an ablation or a question. A limit ends measuring; then the report is written."""
@@ -434,18 +423,13 @@ class RunProcess:
                 await asyncio.to_thread(
                     share_run, self.folder, ContentStore(self.settings.sandbox.store or default_store_root())
                 )
-            if (
-                self.settings.campaign is not None
-                and self.log.state.search.scored_at is not None
-                and self.log.state.campaign is None
-                and (place := await asyncio.to_thread(count_campaign_peers, self.settings.campaign, self.folder.root))
-                is not None
-            ):
-                self.log.append(place)
-            if (
-                self.settings.subjects
-                and (uses := read_exchanges(self.folder.root).usage) != self.log.state.calls.llm_usage
-            ):
+            state, campaign = self.log.state, self.settings.campaign
+            if campaign is not None and state.search.scored_at is not None and state.campaign is None:
+                place = await asyncio.to_thread(count_campaign_peers, campaign, self.folder.root)
+                if place is not None:
+                    self.log.append(place)
+            uses = read_exchanges(self.folder.root).usage if self.settings.subjects else state.calls.llm_usage
+            if uses != state.calls.llm_usage:
                 self.log.append(StudiedLLMsAsked(uses=uses))
             return await step()
 

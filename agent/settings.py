@@ -288,37 +288,34 @@ def adapt(state: RunState, flags: Mapping[str, Any], run: RunFolder) -> tuple[Se
 
 def _replace_missing(recorded: Mapping[str, Any], run: RunFolder) -> dict[str, tuple[Any, str]]:
     """Return key -> replacement of a path that does not exist on this machine, and a line that reports it."""
-    found: dict[str, tuple[Any, str]] = {}
 
-    def is_gone(key: str) -> bool:
-        value = recorded.get(key)
-        return bool(value) and not Path(str(value)).expanduser().exists()
+    def exists(value: Any) -> bool:
+        return Path(str(value)).expanduser().exists()
 
-    def put(key: str, value: Any, what: str) -> None:
-        found[key] = value, f"{recorded[key]} ({key}) is not on this machine: {what}"
-
-    if is_gone("sandbox.python") and shutil.which(str(recorded["sandbox.python"])) is None:
-        put("sandbox.python", sys.executable, f"experiments use {sys.executable}")
-    if gone := [one for one in recorded.get("sandbox.readable") or () if not Path(str(one)).expanduser().exists()]:
-        found["sandbox.readable"] = (
-            [one for one in recorded["sandbox.readable"] if one not in gone],
-            f"{', '.join(map(str, gone))} (sandbox.readable) is not on this machine: experiments cannot read it",
-        )
-    if is_gone("sandbox.store"):
-        put("sandbox.store", None, "the default store is used")
-    if is_gone("paper.bib"):
-        own = run.library.is_file()
-        put(
-            "paper.bib",
-            str(run.library) if own else None,
-            "the run's copy is used" if own else "no bibliography is used",
-        )
-    if is_gone("paper.papers"):
-        put("paper.papers", None, "the paper cites the entries read from it earlier")
-    if is_gone("memory") and not Path(str(recorded["memory"])).expanduser().parent.exists():
-        put("memory", None, "no memory is used")
-    if is_gone("context"):
-        put("context", str(run.context) if run.context.is_dir() else None, "the run's copy is used")
+    replacements: dict[str, tuple[Any, str]] = {
+        "sandbox.python": (sys.executable, f"experiments use {sys.executable}"),
+        "sandbox.store": (None, "the default store is used"),
+        "paper.bib": (str(run.library), "the run's copy is used")
+        if run.library.is_file()
+        else (None, "no bibliography is used"),
+        "paper.papers": (None, "the paper cites the entries read from it earlier"),
+        "memory": (None, "no memory is used"),
+        "context": (str(run.context) if run.context.is_dir() else None, "the run's copy is used"),
+    }
+    gone = {key for key in replacements if recorded.get(key) and not exists(recorded[key])}
+    if shutil.which(str(recorded.get("sandbox.python"))) is not None:
+        gone.discard("sandbox.python")
+    if exists(Path(str(recorded.get("memory"))).expanduser().parent):  # where it can be made
+        gone.discard("memory")
+    found = {
+        key: (value, f"{recorded[key]} ({key}) is not on this machine: {what}")
+        for key, (value, what) in replacements.items()
+        if key in gone
+    }
+    readable = list(recorded.get("sandbox.readable") or ())
+    if missing := [one for one in readable if not exists(one)]:
+        line = f"{', '.join(map(str, missing))} (sandbox.readable) is not on this machine: experiments cannot read it"
+        found["sandbox.readable"] = [one for one in readable if one not in missing], line
     return found
 
 

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal
 
 from labwright.inspector.event_text import describe_event, format_execution
 from labwright.inspector.findings import format_tool_use
@@ -42,9 +42,10 @@ class LogEvent(FrozenModel):
     text: str | None
 
 
-class PrintedLine(NamedTuple):
+class PrintedLine(FrozenModel):
     """A line printed by the code of an attempt."""
 
+    type: Literal["output"] = "output"
     node: str
     attempt: int
     text: str
@@ -102,7 +103,7 @@ class _LogTail:
         output = self._output or AttemptOutput(self.follower.run, self._node, number)
         self._output = None if over else output
         for text in output.read_rest() if over else output.read_lines():
-            yield PrintedLine(self._node, number, text)
+            yield PrintedLine(node=self._node, attempt=number, text=text)
 
 
 def find_node(event: Event, state: RunState) -> str | None:
@@ -162,10 +163,8 @@ class AttemptOutput:
 
     def __init__(self, run: Path, node: str, number: int) -> None:
         folder = RunFolder(run)
-        self._live, self._sealed = (
-            folder.get_live_output_path(node, number),
-            folder.get_attempt_path(node, number) / "stdout.txt",
-        )
+        self._live = folder.get_live_output_path(node, number)
+        self._sealed = folder.get_attempt_path(node, number) / "stdout.txt"
         self._read = 0
 
     def read_lines(self) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -138,18 +138,18 @@ class PaperSources:
                     found.setdefault(bit.key, []).append(SourceLocation(file=file, line=number, text=around))
         return {key: tuple(places) for key, places in found.items()}
 
-    def find_recorded(self, number: str, fits: Callable[[str], bool]) -> Iterator[SourceLocation]:
-        """Yield lines with the number in recorded text (`\\rec`) that has no key."""
+    def find_recorded(self, number: str, start: str = "") -> Iterator[SourceLocation]:
+        """Yield lines that start with a text and have the number in recorded text (`\\rec`) that has no key."""
         for file, line_number, line in self._lines:
             if any(number == self._to_text(one).strip(".,;:()[]") for one in _RECORDED.findall(line)):
                 text = self._to_text(line)
-                if fits(text):
+                if text.startswith(start):
                     yield SourceLocation(file=file, line=line_number, text=_shorten(text))
 
-    def find_lines(self, start: str, fits: Callable[[str], bool]) -> Iterator[SourceLocation]:
-        """Yield the lines of plain text that start with a text."""
+    def find_lines(self, number: str, start: str) -> Iterator[SourceLocation]:
+        """Yield the lines of plain text that start with a text and have the number."""
         for file, line_number, line in self._lines:
-            if line.startswith(start) and fits(line):
+            if line.startswith(start) and _is_in_text(number, line):
                 yield SourceLocation(file=file, line=line_number, text=_shorten(line))
 
     def _to_text(self, line: str) -> str:
@@ -297,16 +297,16 @@ class NumberTracer:
         ]
         found += self._find_rows(number, found)
         shown = [one for one in found if one.places] or found
-        nearest: list[str] = []
-        if not shown:  # closest printed numbers with their keys, also compared as percentages
-            used = {key: text for key, text in self._printed.items() if key in self._sources.uses} or self._printed
-            near = sorted(
-                (min(abs(float(token) * scale - float(number)) for scale in (1, 100)), token, key)
-                for key, text in used.items()
-                for token in _NUMBER.findall(text)
-            )
-            nearest = [f"{token} ({key})" for _, token, key in near[:MAX_NEAREST]]
-        return NumberTrace(number=number, candidates=tuple(shown), nearest=tuple(nearest))
+        return NumberTrace(
+            number=number, candidates=tuple(shown), nearest=() if shown else tuple(self._list_nearest(float(number)))
+        )
+
+    def _list_nearest(self, number: float) -> list[str]:
+        """Return the closest printed numbers with their keys, also compared as percentages."""
+        used = {key: text for key, text in self._printed.items() if key in self._sources.uses} or self._printed
+        found = [(token, key) for key, text in used.items() for token in _NUMBER.findall(text)]
+        found.sort(key=lambda one: (min(abs(float(one[0]) * scale - number) for scale in (1, 100)), *one))
+        return [f"{token} ({key})" for token, key in found[:MAX_NEAREST]]
 
     def trace_key(self, key: str) -> NumberTrace | None:
         """Trace the value bound to a key; None if the record has no such key."""
@@ -333,8 +333,7 @@ class NumberTracer:
             if forms:
                 places = tuple(place for key in forms for place in uses.get(key, ()))
                 if (start := self._line_starts.get(claim.key)) is not None:
-                    lines = self._sources.find_lines(start, lambda line: _is_in_text(number, line))
-                    places = (*places, *lines)
+                    places = (*places, *self._sources.find_lines(number, start))
                 chosen = next((key for key in forms if key in uses), forms[0])
                 form = chosen.rpartition(".")[2]
                 yield self._trace_claim(claim, FORM_NAMES.get(form, form), texts[chosen], places)
@@ -356,9 +355,7 @@ class NumberTracer:
                 if f"{value:.4g}" == number
             ]
             begins = f"{claim.dataset} & {claim.name.replace('_', ' ')} & {claim.condition} &"
-            rows = tuple(
-                self._sources.find_recorded(number, lambda text, begins=begins: text.startswith(begins)) if hits else ()
-            )
+            rows = tuple(self._sources.find_recorded(number, begins)) if hits else ()
             for node, seed in hits:
                 one = self._trace_claim(claim, f"value of seed {seed}", number, rows, only=node)
                 yield one.model_copy(update={"kind": "value"})
@@ -368,7 +365,7 @@ class NumberTracer:
         explains.
         """
         known = {(place.file, place.line) for one in found for place in one.places}
-        for place in self._sources.find_recorded(number, lambda _: True):
+        for place in self._sources.find_recorded(number):
             if (place.file, place.line) not in known:
                 node = next((name for name in self._state.nodes if re.match(rf"{name}\b", place.text)), "")
                 yield TraceCandidate(

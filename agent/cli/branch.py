@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -63,15 +64,12 @@ def branch(args: Branch) -> int:
     assert state.started is not None
     if args.code is None and args.author is not None:
         raise UsageError("--author requires --code")
-    if (
-        note
-        and (why := control_files.find_refusal(state, CommandReceived(verb="note", text=note), is_running=False))
-        is not None
-    ):
-        raise UsageError(f"--note: {why}")
-    written = (
-        None if args.code is None else read_user_program(args.code, author=_check_author(args.author or by), note=note)
-    )
+    if note:
+        why = control_files.find_refusal(state, CommandReceived(verb="note", text=note), is_running=False)
+        if why is not None:
+            raise UsageError(f"--note: {why}")
+    author = _check_author(args.author or by) if args.code is not None else ""
+    written = read_user_program(args.code, author=author, note=note) if args.code is not None else None
     settings = settings_here(state, flags, RunFolder(run))
     if written is not None and settings.code.repository is not None:
         raise UsageError(
@@ -79,14 +77,11 @@ def branch(args: Branch) -> int:
         )
     point_in_name = re.sub("[^A-Za-z0-9]", "", point)[:12]
     runs = args.runs or (run.resolve().parent if run.is_absolute() else Path(os.path.relpath(run.resolve().parent)))
-    root = runs / (
-        f"{make_run_name(state.started.idea)[:60]}_from-{point_in_name}" if args.name is None else check_name(args.name)
-    )
+    made = f"{make_run_name(state.started.idea)[:60]}_from-{point_in_name}"
+    root = runs / (made if args.name is None else check_name(args.name))
     if root.exists():
         raise UsageError(f"{root} already exists: choose another --name")
-    for key in flags:
-        if (why := FIXED_SETTINGS.get(key.split(".")[0], FIXED_SETTINGS.get(key))) is not None:
-            raise UsageError(f"--set {key}: {why}")
+    _check_fixed(flags)
     check_writable(root.parent)
     check_resumed(settings, flags, root)
     open_backend(settings.models)
@@ -100,6 +95,13 @@ def branch(args: Branch) -> int:
             raise UsageError(f"no branch was created: {error}") from None
     print_to_stderr(f"branch of {run.resolve().name} at {point}: {format_quantity(len(state.nodes), 'node')} reused")
     return run_with_view(lambda listener: resume_run(root, {}, listener=listener), root)
+
+
+def _check_fixed(flags: Mapping[str, Any]) -> None:
+    """Refuse settings that cannot change. Raises `UsageError`."""
+    for key in flags:
+        if (why := FIXED_SETTINGS.get(key.split(".")[0], FIXED_SETTINGS.get(key))) is not None:
+            raise UsageError(f"--set {key}: {why}")
 
 
 def _check_author(name: str) -> str:
@@ -131,9 +133,7 @@ def revise(args: Revise) -> int:
     reviews = [review for path in (*args.reviews, *(args.more or ())) for review in read_reviews(path)]
     if len(reviews) > MAX_REVIEWS:
         raise UsageError(f"{len(reviews)} reviews are given, at most {MAX_REVIEWS} can be answered at once")
-    for key in flags:
-        if (why := FIXED_SETTINGS.get(key.split(".")[0], FIXED_SETTINGS.get(key))) is not None:
-            raise UsageError(f"--set {key}: {why}")
+    _check_fixed(flags)
     check_reviewed(state, RunFolder(run))
     settings = settings_here(state, flags, RunFolder(run))
     check_components(settings, template="paper.template" in flags or not state.paper.template_sha256)
@@ -157,10 +157,8 @@ def read_reviews(path: Path) -> list[ReviewText]:
                 given = json.loads(text)
             except ValueError as error:
                 raise UsageError(f"--reviews {path} is not valid JSON ({error}): correct it, or give text") from None
-            texts = [
-                "\n".join(_list_lines(one))
-                for one in (cast("list[Any]", given) if isinstance(given, list) else [given])
-            ]
+            every = cast("list[Any]", given) if isinstance(given, list) else [given]
+            texts = ["\n".join(_list_lines(one)) for one in every]
     for text in texts:
         if len(text.split()) < MIN_REVIEW_WORDS:
             raise UsageError(

@@ -22,10 +22,11 @@ from labwright.agent.api_keys import read_keys
 from labwright.agent.cli.errors import READER_GONE, discard_unread_output, report_error, saving_traceback
 from labwright.agent.cli.options import (
     ABLATION_SETTINGS,
-    CODE_SETTINGS,
+    IDEATION_SETTINGS,
     MODEL_SETTINGS,
     REPOSITORY_SETTINGS,
     RUN_SETTINGS,
+    STUDY_SETTINGS,
     CliCommand,
     ConfigOption,
     JsonOption,
@@ -79,12 +80,7 @@ def show_version_or_help(
 # --- creating runs --------------------------------------------------------------------------------------------------
 
 
-class Run(
-    CliCommand,
-    to=app,
-    work="agent.cli.run:run",
-    settings=(*RUN_SETTINGS, "seed", "bib", "papers", "template", "data", "context", "memory", "gate", *CODE_SETTINGS),
-):
+class Run(CliCommand, to=app, work="agent.cli.run:run", settings=STUDY_SETTINGS):
     """Run an idea: four stages of experiments, then figures and a paper."""
 
     idea: Path | None = Option(
@@ -135,12 +131,7 @@ class Resume(CliCommand, to=app, work="agent.cli.run:resume", settings=RUN_SETTI
     track: TrackOption = None
 
 
-class Campaign(
-    CliCommand,
-    to=app,
-    work="agent.cli.campaign:run_campaign",
-    settings=(*RUN_SETTINGS, "seed", "bib", "papers", "template", "data", "context", "memory", "gate", *CODE_SETTINGS),
-):
+class Campaign(CliCommand, to=app, work="agent.cli.campaign:run_campaign", settings=STUDY_SETTINGS):
     """Run several ideas in parallel under a shared budget and time limit (docs/budget.md). Continue with `scientist
     resume`."""
 
@@ -507,12 +498,7 @@ class Judge(CliCommand, to=app, work="agent.cli.judge:run_judge", settings=("mod
     json: JsonOption = False
 
 
-class Ideate(
-    CliCommand,
-    to=app,
-    work="agent.cli.idea:run_ideation",
-    settings=(*MODEL_SETTINGS, "gpus", "time_limit", "budget_usd", "budget_tokens", "data", "memory"),
-):
+class Ideate(CliCommand, to=app, work="agent.cli.idea:run_ideation", settings=(*IDEATION_SETTINGS, "memory")):
     """Propose ideas for a topic. Each is checked against the literature, the other ideas and what this machine can run
     within --time-limit. Exits 3 if fewer than --count ideas are found."""
 
@@ -533,12 +519,7 @@ class Ideate(
     json: JsonOption = False
 
 
-class Follow(
-    CliCommand,
-    to=app,
-    work="agent.cli.idea:follow_study",
-    settings=(*MODEL_SETTINGS, "gpus", "time_limit", "budget_usd", "budget_tokens", "data"),
-):
+class Follow(CliCommand, to=app, work="agent.cli.idea:follow_study", settings=IDEATION_SETTINGS):
     """Propose the next idea from a study's surprises and open verdicts. Each reason names a finding of the record,
     which the program checks."""
 

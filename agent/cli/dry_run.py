@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
@@ -253,13 +253,11 @@ def list_dataset_rows(facts: DatasetFacts) -> Iterator[tuple[str, str]]:
     also = [f"{facts.duplicates} of validation and test also in train"] if facts.duplicates else []
     twins = ", ".join([*also, *(f"{rows} {where}" for where, rows in facts.duplicates_by.items() if rows)]) or "none"
     rule = f"; {facts.split_rule}" if facts.split_rule else ""
-    yield (
-        "splits",
-        (f"{facts.name} ({facts.source}; {facts.features} features, {kind}): {sizes}; duplicates: {twins}{rule}"),
-    )
-    yield "missing", _format_first_names([f"{name} {number}" for name, number in facts.missing.items()])
-    for warning in facts.warnings:
-        yield "warning", warning
+    about = f"{facts.name} ({facts.source}; {facts.features} features, {kind})"
+    yield "splits", f"{about}: {sizes}; duplicates: {twins}{rule}"
+    missing = [f"{name} {number}" for name, number in facts.missing.items()]
+    yield "missing", ", ".join(missing[:MAX_NAMES_SHOWN]) + ", ..." * (len(missing) > MAX_NAMES_SHOWN)
+    yield from (("warning", warning) for warning in facts.warnings)
 
 
 def _forecast_rows(dry_run: DryRun) -> Iterator[tuple[str, str]]:
@@ -286,20 +284,12 @@ def _forecast_rows(dry_run: DryRun) -> Iterator[tuple[str, str]]:
     if dry_run.reviewer:
         yield "reviewer", dry_run.reviewer
     yield "USD", "unknown: the model has no listed price" if cast.usd is None else pair(cast.usd, lambda v: f"${v:.2f}")
-    yield (
-        "code",
-        (
-            f"{pair(cast.code_hours, hours)}; {pair(wall, hours)} wall clock on "
-            f"{format_quantity(workers, 'worker')}; the run's time limit is {format_duration(dry_run.time_limit)}"
-        ),
-    )
+    limit = f"the run's time limit is {format_duration(dry_run.time_limit)}"
+    clock = f"{pair(wall, hours)} wall clock on {format_quantity(workers, 'worker')}"
+    yield "code", f"{pair(cast.code_hours, hours)}; {clock}; {limit}"
     gpus = cast.gpu_hours
     yield "GPU-hours", "none (experiments run on the CPU)" if gpus is None else pair(gpus, hours)
     yield "disk", pair(cast.disk_gb, lambda v: f"{v:.2f} GB")
-
-
-def _format_first_names(names: Sequence[str]) -> str:
-    return ", ".join(names[:MAX_NAMES_SHOWN]) + (", ..." if len(names) > MAX_NAMES_SHOWN else "")
 
 
 def _format_row(name: str, value: str) -> Text:

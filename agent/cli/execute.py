@@ -74,19 +74,15 @@ def execute_file(args: Execute) -> int:
             },
         )
     )
+    plain = ("arrays", "sealed", "artifacts", "peak_host_bytes", "peak_gpu_bytes", "stdout_tail")
     print_result(
-        {
+        {name: getattr(outcome, name) for name in plain}
+        | {
             "seconds": round(outcome.seconds, 3),
             "failure": outcome.failure.model_dump(mode="json") if outcome.failure else None,
             "measurements": [one.model_dump(mode="json") for one in outcome.measurements],
             "cells": [one.model_dump(mode="json", exclude={"id", "node"}) for one in outcome.cells],
-            "arrays": outcome.arrays,
-            "sealed": outcome.sealed,
-            "artifacts": outcome.artifacts,
             "figures": [figure.name for figure in outcome.figures],
-            "peak_host_bytes": outcome.peak_host_bytes,
-            "peak_gpu_bytes": outcome.peak_gpu_bytes,
-            "stdout_tail": outcome.stdout_tail,
             "isolation": describe_isolation(settings.sandbox),
         },
         format_outcome(outcome),
@@ -136,15 +132,8 @@ def format_outcome(outcome: JobOutcome) -> Iterator[Text | Table]:
             ("cell", "outcome", "seconds", "why"),
             ((str(one.cell), one.outcome, f"{one.seconds:.1f}", one.why) for one in outcome.cells),
         )
-    left = [
-        f"{len(names)} {what}"
-        for what, names in (
-            ("arrays", outcome.arrays),
-            ("sealed predictions", outcome.sealed),
-            ("figures", outcome.figures),
-        )
-        if names
-    ]
+    made = {"arrays": outcome.arrays, "sealed predictions": outcome.sealed, "figures": outcome.figures}
+    left = [f"{len(names)} {what}" for what, names in made.items() if names]
     ended = f"ran {format_duration(outcome.seconds)}" + (f", {', '.join(left)}" if left else "")
     failure = outcome.failure
     if failure is None:

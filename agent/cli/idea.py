@@ -32,6 +32,7 @@ from labwright.agent.cli.status import read_run_state
 from labwright.agent.data import add_idea_data, describe_targets, list_sources, survey_own_data
 from labwright.agent.forecast import check_prices_known, open_budgeted_models
 from labwright.agent.ideation import IdeaTask, ideate
+from labwright.agent.plan_files import read_short_text
 from labwright.agent.settings import Settings, compose_settings
 from labwright.inspector.event_text import describe_event
 from labwright.models.errors import BudgetSpent
@@ -43,7 +44,7 @@ from labwright.record.events.paper_events import IdeaProposed
 from labwright.record.ideation import FollowedStudy
 from labwright.record.line_store import EVENTS_FILE
 from labwright.record.reducers.event_fold import fold_events
-from labwright.record.run_folder import write_file
+from labwright.record.run_folder import hash_file, write_file
 from labwright.record.schema.idea import Idea, find_ignored_fields, read_idea
 from labwright.record.table import format_quantity
 from labwright.record.zips import open_run_folder
@@ -249,22 +250,21 @@ def format_idea(number: int, one: IdeaProposed) -> Iterator[Text]:
 
 def build_task(args: Ideate) -> IdeaTask:
     """Build the task from the command line. Raises `UsageError`."""
-    text, digest = read_topic(args.topic)
+    fix = "give a text file that describes a topic, and papers with --context DIR"
+    text = read_short_text("--topic", args.topic, MAX_TOPIC_BYTES, fix)
     if args.context is not None:
         check_folder(args.context)
     named = [one.strip() for one in args.steps.split(",") if one.strip()]
     if not named or not set(named) <= set(STEPS):
         raise UsageError(f"--steps {args.steps!r}: give one or more of {', '.join(STEPS)}, separated by commas")
-    steps = STEPS[
-        : 1 + max(index for index, name in enumerate(STEPS) if name in named)
-    ]  # each step needs those before it
+    last = max(index for index, name in enumerate(STEPS) if name in named)
     return IdeaTask(
         topic=text,
-        sha256=digest,
+        sha256=hash_file(args.topic),
         name=args.topic.name,
         count=args.count,
         rounds=args.rounds,
-        steps=steps,
+        steps=STEPS[: last + 1],  # each step needs those before it
         context=args.context,
     )
 
@@ -286,27 +286,6 @@ def build_follow_task(args: Follow) -> IdeaTask:
         steps=STEPS[:1],
         study=study,
     )
-
-
-def read_topic(path: Path) -> tuple[str, str]:
-    """Return the text of a topic file and the hash of its bytes. Raises `UsageError`."""
-    try:
-        if path.stat().st_size > MAX_TOPIC_BYTES:
-            raise UsageError(
-                f"--topic {path} is larger than {MAX_TOPIC_BYTES // 1000} kB: shorten it, and give "
-                "papers with --context DIR"
-            )
-        data = path.read_bytes()
-        text = data.decode("utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"cannot read --topic {path} ({error.strerror}): give a text file about a topic") from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"--topic {path} is not UTF-8 text (byte {error.start}): save it as text") from None
-    if "\0" in text:
-        raise UsageError(f"--topic {path} is not text")
-    if len(text.split()) < 3:
-        raise UsageError(f"--topic {path} has fewer than three words: describe the topic")
-    return text, hashlib.sha256(data).hexdigest()
 
 
 def is_unfinished(folder: Path, order: IdeaTask) -> bool:

@@ -235,7 +235,7 @@ def _judge_run(args: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) -
 
     async def work() -> Judgement | JudgePanel:
         case = await build_case(state, RunFolder(path, state.paper.version), rubric)
-        case = await attach_evidence(case, _build_inputs(args), facts, _open_readers(settings, judges))
+        case = await attach_evidence(case, args, facts, _open_readers(settings, judges))
         return await _ask_judges(case, settings, judges, args.n, writers=state.models)
 
     found = asyncio.run(work())
@@ -273,19 +273,13 @@ async def _judge_paper(args: Judge, path: Path, rubric: Rubric, judges: Sequence
     facts = await collect_audit_facts(path, results=args.results) if args.view == "all" else None
     paper = await guard_paper(read)
     case = JudgeCase(paper, rubric, path.name)
-    case = await attach_evidence(case, _build_inputs(args), facts, _open_readers(settings, judges))
+    case = await attach_evidence(case, args, facts, _open_readers(settings, judges))
     return await _ask_judges(case, settings, judges, args.n)
 
 
 def _is_offline(settings: ModelSettings, judges: Sequence[str]) -> bool:
     """Return whether the only judge is the offline model, which cannot read papers."""
     return not judges and settings.list_candidates(JUDGE)[0].name == "offline"
-
-
-def _build_inputs(args: Judge) -> JudgeMaterials:
-    return JudgeMaterials(
-        task=args.task, code=args.code, log=args.log, results=args.results, pages=args.pages, view=args.view
-    )
 
 
 def _open_readers(settings: ModelSettings, judges: Sequence[str]) -> list[ModelClient]:
@@ -309,9 +303,8 @@ async def _ask_judges(
         return await ask_panel(case, members, repeats=repeats, writers=writers)
     models = open_model(settings)
     name = models.get_model_name(JUDGE)
-    found = await judge_case(
-        case if models.accepts_images else drop_pictures(case), models.make_client(0, 0), model=name
-    )
+    case = case if models.accepts_images else drop_pictures(case)
+    found = await judge_case(case, models.make_client(0, 0), model=name)
     return found.model_copy(update={"warnings": find_family_warnings([name], writers)})
 
 
@@ -332,7 +325,7 @@ def _choose_exit_code(found: Judgement | JudgePanel) -> int:
 
 @dataclass(frozen=True)
 class JudgeMaterials:
-    """Files and options given with a paper."""
+    """Files and options given with a paper, as those of `scientist judge`."""
 
     task: Path | None = None
     code: Path | None = None
@@ -343,7 +336,7 @@ class JudgeMaterials:
 
 
 async def attach_evidence(
-    case: JudgeCase, materials: JudgeMaterials, audit: AuditFacts | None, readers: Sequence[ModelClient]
+    case: JudgeCase, materials: JudgeMaterials | Judge, audit: AuditFacts | None, readers: Sequence[ModelClient]
 ) -> JudgeCase:
     """Add the given material to the case, as its view requires; the first of the `readers` that answers checks it
     for prompt injection. Raises `JudgeError`, `TexError`."""
@@ -372,10 +365,8 @@ def _attach_audit(case: JudgeCase, audit: AuditFacts | None) -> JudgeCase:
 
 
 async def _attach_page_images(case: JudgeCase, most: int) -> JudgeCase:
-    guarded = case.guarded
-    if not guarded.pages or not most:
+    seen = case.guarded
+    if not seen.pages or not most:
         return case
-    return replace(
-        case,
-        pictures=await render_pages(guarded.paper.path, guarded.pages, withheld=guarded.withheld_pages, max_pages=most),
-    )
+    pictures = await render_pages(seen.paper.path, seen.pages, withheld=seen.withheld_pages, max_pages=most)
+    return replace(case, pictures=pictures)

@@ -83,6 +83,8 @@ RUN_SETTINGS = (*MODEL_SETTINGS, "effort", "workers", "gpus", "ray", *BUDGET_SET
 ABLATION_SETTINGS = ("timeout", "top", "budget_runs", "reproduce_only", "accept_baseline")
 REPOSITORY_SETTINGS = tuple("command metric direction predictions truth expect python mount env dirty".split())
 CODE_SETTINGS = ("code", *REPOSITORY_SETTINGS, "test_metric", "hide", "frozen")
+STUDY_SETTINGS = (*RUN_SETTINGS, *"seed bib papers template data context memory gate".split(), *CODE_SETTINGS)
+IDEATION_SETTINGS = (*MODEL_SETTINGS, "gpus", "time_limit", "budget_usd", "budget_tokens", "data")
 
 
 def _annotate(name: str) -> Any:
@@ -127,9 +129,8 @@ class CliCommand:
     flags: dict[str, Any]
 
     def __init__(self) -> None:
-        vars(self).update(
-            {name: one.default for name, one in vars(type(self)).items() if isinstance(one, ParameterInfo)}
-        )
+        given = vars(type(self)).items()
+        vars(self).update({name: one.default for name, one in given if isinstance(one, ParameterInfo)})
 
     def __init_subclass__(
         cls, *, to: typer.Typer, work: str, settings: Sequence[str] = (), name: str = "", **options: Any
@@ -154,20 +155,16 @@ class CliCommand:
             vars(parsed).update(values)
             return getattr(import_module(f"labwright.{module}"), function)(parsed)
 
+        fields = inspect.get_annotations(cls, eval_str=True) | {name: _annotate(name) for name in settings}
+        defaults = vars(cls) | dict.fromkeys(settings)
         parameters = [
-            *(
-                inspect.Parameter(
-                    name,
-                    inspect.Parameter.KEYWORD_ONLY,
-                    annotation=annotation,
-                    default=vars(cls).get(name, inspect.Parameter.empty),
-                )
-                for name, annotation in inspect.get_annotations(cls, eval_str=True).items()
-            ),
-            *(
-                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=_annotate(name), default=None)
-                for name in settings
-            ),
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                annotation=one,
+                default=defaults.get(name, inspect.Parameter.empty),
+            )
+            for name, one in fields.items()
         ]
         first_sentence = " ".join((cls.__doc__ or "").split()).partition(". ")[0].rstrip(".") + "."
         command.__signature__ = inspect.Signature(parameters)  # pyright: ignore  what typer reads

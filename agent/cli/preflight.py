@@ -165,11 +165,9 @@ def check_slots(settings: Settings) -> None:
     """
     fit, workers = count_slots(settings), settings.search.num_workers
     if fit is not None and fit < workers:
-        where, more = (
-            ("the cluster", "add machines")
-            if settings.sandbox.executor == "ray"
-            else ("the GPUs", "give more --gpus, raise sandbox.slots_per_gpu")
-        )
+        where, more = "the GPUs", "give more --gpus, raise sandbox.slots_per_gpu"
+        if settings.sandbox.executor == "ray":
+            where, more = "the cluster", "add machines"
         print_to_stderr(
             f"{workers} workers, but {fit} experiment(s) fit on {where} at a time: {more}, or use fewer --workers"
         )
@@ -267,16 +265,12 @@ def install_packages(settings: SandboxSettings) -> None:
     if (found := more.find_lock()) is None:
         return
     kept = ", from uv's cache: the package index is unreachable" if found.is_from_cache else ""
-    names = ", ".join(f"{name} {version}" for name, version in found.lock.packages.items())
-    print_to_stderr(
-        f"packages installed for experiments, in addition to those of {settings.python}: {names or 'none'}{kept}"
-    )
+    names = ", ".join(f"{name} {version}" for name, version in found.lock.packages.items()) or "none"
+    print_to_stderr(f"packages installed for experiments, in addition to those of {settings.python}: {names}{kept}")
     installed = provide_packages(found, settings).installed
     if installed.packages:
-        print_to_stderr(
-            f"{'shared with other runs' if installed.shared else 'installed'}: {installed.bytes / 1e6:.1f} MB in "
-            f"{installed.seconds:.1f} s"
-        )
+        how = "shared with other runs" if installed.shared else "installed"
+        print_to_stderr(f"{how}: {installed.bytes / 1e6:.1f} MB in {installed.seconds:.1f} s")
 
 
 def check_papers(folder: Path | None) -> None:

@@ -116,20 +116,18 @@ def run(args: Run) -> int:
     if args.space is not None:
         settings = add_space_from_file(settings, args.space)
     check_settings(settings, folder)
-    plan, review = None, None
+    plan, review, in_repository = None, None, settings.code.repository is not None
+    if in_repository and not settings.code.command_record.seeded:
+        print_to_stderr("--command has no {seed}: replicates will not be seeded")
     if args.plan is not None:
         plan = read_plan(args.plan)
         review = read_review(args.plan, plan)
-    if settings.code.repository is not None and not settings.code.command_record.seeded:
-        print_to_stderr("--command has no {seed}: replicates will not be seeded")
-    if plan is not None and settings.code.repository is not None:
-        plan = add_tuning_reasons(merge_space(plan, settings.code.space))
-    if plan is not None and args.plan is not None:
+        plan = add_tuning_reasons(merge_space(plan, settings.code.space)) if in_repository else plan
         check_plan(plan, args.plan, chosen, settings)
-    if settings.code.repository is not None and plan is None:
-        check_planner(settings)
-    elif settings.code.repository is not None and plan is not None:
+    if in_repository and plan is not None:
         settings = override_settings(settings.model_dump(mode="json"), build_search_settings(plan))
+    elif in_repository:
+        check_planner(settings)
     if args.dry_run:
         return show_plan(chosen, settings, plan=plan, review=review, out=args.out, json=args.json)
     check_local_servers(settings.models)
@@ -349,7 +347,15 @@ def run_with_view(work: Callable[[EventListener], int], folder: Path, mirrored: 
             TrackerSync(folder, mirrored, print_to_stderr) if mirrored else nullcontext(),
             choose_view(console) as view,
         ):
-            code = work(add_folder_and_forecast(view, name_folder, print_plain))
+
+            def show(event: Event, state: RunState) -> None:
+                name_folder()
+                view(event, state)
+                ahead = estimate_remaining(state) if isinstance(event, PlanPrepared) else None
+                if ahead is not None:
+                    print_plain(f"forecast: {format_remaining_estimate(ahead)}")
+
+            code = work(show)
     except KeyboardInterrupt:  # outside the event loop, which handles signals itself
         print_to_stderr(f"interrupted; continue with: scientist resume {folder}")
         return INTERRUPTED
@@ -358,20 +364,3 @@ def run_with_view(work: Callable[[EventListener], int], folder: Path, mirrored: 
     for line in format_ending(ended, list_report_files(folder)):
         console.print(line, soft_wrap=True, highlight=False)
     return code
-
-
-def add_folder_and_forecast(
-    view: EventListener, name_folder: Callable[[], None], print_plain: Callable[[str], None]
-) -> EventListener:
-    """Wrap a view so that the run's folder is named before the first event, and a forecast of the whole run is printed
-    once its plan is ready.
-    """
-
-    def show(event: Event, state: RunState) -> None:
-        name_folder()
-        view(event, state)
-        ahead = estimate_remaining(state) if isinstance(event, PlanPrepared) else None
-        if ahead is not None:
-            print_plain(f"forecast: {format_remaining_estimate(ahead)}")
-
-    return show

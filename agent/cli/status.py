@@ -163,12 +163,10 @@ def show_logs(args: Logs) -> int:
         for one in read_logs(folder, node=node, every=args.json, follow=args.follow, last=args.last):
             if one is None:
                 console.file.flush()
+            elif isinstance(one, PrintedLine) and not args.json:
+                console.print(Text(f"  | {one.text}"))
             elif isinstance(one, PrintedLine):
-                output = {"type": "output", "node": one.node, "attempt": one.attempt, "text": one.text}
-                if args.json:
-                    print(dumps(output))
-                else:
-                    console.print(Text(f"  | {one.text}"))
+                print(dumps(one.model_dump()))
             elif args.json:
                 at = datetime.fromtimestamp(one.at, UTC).isoformat(timespec="milliseconds")
                 print(dumps(one.model_dump() | {"at": at}))

@@ -45,19 +45,13 @@ def trace_number(args: Trace) -> int:
         raise UsageError(f"{args.number!r} is not a number: give it as printed in the paper, such as 0.873 or -0.021")
     if state.search.data_plan is None and state.repository.baseline is None and find_question_results(state) is None:
         raise UsageError(f"{args.run} has no data plan or results yet: there is nothing to trace")
-    found = NumberTracer(state, RunFolder(folder, state.paper.version), run=shlex.quote(str(args.run))).trace_number(
-        value
-    )
-    found = found.model_copy(
-        update={
-            "candidates": tuple(
-                one.model_copy(update={"code": find_writing_lines(folder, state, one.key)})
-                if one.kind == "claim" and one.grade == "logged" and not one.code
-                else one
-                for one in found.candidates
-            )
-        }
-    )
+    tracer = NumberTracer(state, RunFolder(folder, state.paper.version), run=shlex.quote(str(args.run)))
+    found = tracer.trace_number(value)
+    traced = list(found.candidates)
+    for at, one in enumerate(traced):
+        if one.kind == "claim" and one.grade == "logged" and not one.code:
+            traced[at] = one.model_copy(update={"code": find_writing_lines(folder, state, one.key)})
+    found = found.model_copy(update={"candidates": tuple(traced)})
     print_result(found, format_trace(found), json=args.json)
     return DONE if found.candidates else FINDINGS
 
@@ -174,14 +168,11 @@ def format_run_audit(report: AuditReport) -> Iterator[Text]:
     for finding in report.findings:
         colour, alike = "yellow" if finding.kind == "not checked" else "red", (finding.kind, finding.what)
         printed[alike] += 1
-        if printed[alike] <= MAX_SIMILAR_SHOWN:
-            yield format_line(f"{finding.where}: {finding.what}", colour, label=f"{finding.kind}: ")
-        elif printed[alike] == same[alike]:
-            yield format_line(
-                f"and {same[alike] - MAX_SIMILAR_SHOWN} more like this (--json lists all)",
-                colour,
-                label=f"{finding.kind}: ",
-            )
+        text = f"{finding.where}: {finding.what}"
+        if printed[alike] == same[alike] > MAX_SIMILAR_SHOWN:
+            text = f"and {same[alike] - MAX_SIMILAR_SHOWN} more like this (--json lists all)"
+        if printed[alike] <= MAX_SIMILAR_SHOWN or printed[alike] == same[alike]:
+            yield format_line(text, colour, label=f"{finding.kind}: ")
     yield format_line(f"checked {', '.join(f'{number} {what}' for what, number in report.counts.items()) or 'nothing'}")
     number = len(report.findings)
     verdict = format_quantity(number, "finding") if number else "clean"
@@ -225,31 +216,19 @@ def paper_audit_to_json(report: ExternalPaperAudit) -> dict[str, Any]:
 def format_paper_audit(report: ExternalPaperAudit) -> Iterator[Text | Table]:
     """Format every number in a table, then findings and counts."""
     if report.verdicts:
-        yield Table.of(
-            ("number", "class", "where", "evidence"),
-            (
-                (
-                    one.claim.number.text,
-                    Text(one.kind, style=KIND_STYLES[one.kind]),
-                    one.claim.where,
-                    _format_evidence(one),
-                )
-                for one in report.verdicts
-            ),
+        rows = (
+            (one.claim.number.text, Text(one.kind, KIND_STYLES[one.kind]), one.claim.where, _format_evidence(one))
+            for one in report.verdicts
         )
-    yield from (
-        format_line(f"{one.where}: {one.description}", "red", label=f"{one.kind}: ") for one in report.contradictions
-    )
-    yield from (
-        format_line(
-            f"{one.claim.where}: {one.claim.number.text} in {one.claim.context[:100]!r}",
-            "red",
-            label="in no result file: ",
-        )
-        for one in report.missing_results[:MAX_SIMILAR_SHOWN]
-    )
-    if (more := len(report.missing_results) - MAX_SIMILAR_SHOWN) > 0:
-        yield format_line(f"and {more} more (--json lists all)", "red", label="in no result file: ")
+        yield Table.of(("number", "class", "where", "evidence"), rows)
+    for one in report.contradictions:
+        yield format_line(f"{one.where}: {one.description}", "red", label=f"{one.kind}: ")
+    missing = [
+        f"{one.claim.where}: {one.claim.number.text} in {one.claim.context[:100]!r}" for one in report.missing_results
+    ]
+    more = [f"and {len(missing) - MAX_SIMILAR_SHOWN} more (--json lists all)"] * (len(missing) > MAX_SIMILAR_SHOWN)
+    for text in (*missing[:MAX_SIMILAR_SHOWN], *more):
+        yield format_line(text, "red", label="in no result file: ")
     yield from (format_line(f"not read: {left_out}", "dim") for left_out in report.left_out)
     if not report.verdicts:
         yield format_line(

@@ -229,13 +229,12 @@ def redact_names(text: str) -> str:
 
 def build_gpu_report(checks: GpuChecker, made: Sequence[GpuCheck]) -> GpuReport:
     """Build the report, which can be shared."""
-    torch, cuda = (*checks.torch, "", "")[:2]
-    try:
-        driver = (
-            redact_names(Path("/proc/driver/nvidia/version").read_text().partition("\n")[0]) if checks.devices else ""
-        )
-    except OSError:
-        driver = "unknown"
+    (torch, cuda), driver = (*checks.torch, "", "")[:2], ""
+    if checks.devices:
+        try:
+            driver = redact_names(Path("/proc/driver/nvidia/version").read_text().partition("\n")[0])
+        except OSError:
+            driver = "unknown"
     return GpuReport(
         made=datetime.now(UTC).date().isoformat(),
         scientist=version("labwright"),

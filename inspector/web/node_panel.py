@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
@@ -229,11 +229,8 @@ def build_panel(run: CachedRun, name: str) -> NodePanel | None:
     node = run.state.nodes.get(name)
     if node is None:
         return None
-    cells, plan, tests = (
-        compute_node_cells(run.state, name),
-        run.state.search.data_plan,
-        run.state.search.test_measurements,
-    )
+    cells, search = compute_node_cells(run.state, name), run.state.search
+    plan, tests = search.data_plan, search.test_measurements
     before = run.state.nodes.get(node.parent or "")
     return NodePanel(
         node=node,
@@ -306,59 +303,44 @@ def build_grids(
 
     Metrics that are not in the plan are not marked or compared.
     """
-    tables: dict[str, dict[str, dict[str, Measurement]]] = {}
+    tables = defaultdict[str, dict[str, dict[str, Measurement]]](dict)
     for value in values:
-        table = tables.setdefault(f"{value.dataset}, {value.split}", {})
-        table.setdefault(value.condition, {})[value.name] = value
-    shown = _make_comparer(values, before, plan) if plan is not None else MeasurementView
-    found: list[MeasurementGrid] = []
+        tables[f"{value.dataset}, {value.split}"].setdefault(value.condition, {})[value.name] = value
+    shown, found = _make_comparer(values, before, plan), list[MeasurementGrid]()
+    primary = plan.primary_metric.name if plan is not None else ""
     for title, rows in tables.items():
-        names = sorted(
-            dict.fromkeys(name for row in rows.values() for name in row),
-            key=lambda name: plan is None or name != plan.primary_metric.name,
-        )
-        found.append(
-            MeasurementGrid(
-                title,
-                tuple(names),
-                tuple(
-                    (condition, tuple(shown(row[name]) if name in row else None for name in names))
-                    for condition, row in rows.items()
-                ),
-            )
-        )
+        known = dict.fromkeys(name for row in rows.values() for name in row)
+        names = sorted(known, key=lambda name: name != primary)
+        cells = (tuple(shown(row[name]) if name in row else None for name in names) for row in rows.values())
+        found.append(MeasurementGrid(title, tuple(names), tuple(zip(rows, cells, strict=True))))
     return tuple(found)
 
 
 def _make_comparer(
-    values: Sequence[Measurement], before: Sequence[Measurement], plan: DataPlan
+    values: Sequence[Measurement], before: Sequence[Measurement], plan: DataPlan | None
 ) -> Callable[[Measurement], MeasurementView]:
-    higher = {metric.name: metric.higher_is_better for metric in plan.metrics}
-    baselines = {arm.name for arm in plan.arms if arm.role == "baseline"}
-    earlier = {_measurement_key(one): one.value for one in before}
-    columns: dict[tuple[str, str, str, str], list[float]] = {}
-    base: dict[tuple[str, str, str, str], float] = {}
+    higher = {metric.name: metric.higher_is_better for metric in plan.metrics} if plan is not None else {}
+    baselines = {arm.name for arm in plan.arms if arm.role == "baseline"} if plan is not None else set[str]()
+    earlier = {(one.dataset, one.split, one.condition, one.name): one.value for one in before}
+    columns = defaultdict[tuple[str, ...], list[Measurement]](list)
     for one in values:
-        columns.setdefault((one.dataset, one.split, one.name, one.level), []).append(one.value)
-        if one.arm in baselines:
-            base.setdefault((one.dataset, one.split, one.name, one.level), one.value)
+        columns[one.dataset, one.split, one.name, one.level].append(one)
 
     def shown(one: Measurement) -> MeasurementView:
-        column = columns[one.dataset, one.split, one.name, one.level]
         if one.name not in higher:
             return MeasurementView(one)
-        best = len({*column}) > 1 and one.value == (max if higher[one.name] else min)(column)
-        less = base.get((one.dataset, one.split, one.name, one.level)) if one.arm not in baselines else None
-        parent = earlier.get(_measurement_key(one))
+        column = columns[one.dataset, one.split, one.name, one.level]
+        found = [other.value for other in column]
+        parent = earlier.get((one.dataset, one.split, one.condition, one.name))
+        base = next((other.value for other in column if other.arm in baselines), None)
         return MeasurementView(
-            one, best, None if parent is None else one.value - parent, None if less is None else one.value - less
+            one,
+            best=len({*found}) > 1 and one.value == (max if higher[one.name] else min)(found),
+            less_parent=None if parent is None else one.value - parent,
+            less_baseline=None if base is None or one.arm in baselines else one.value - base,
         )
 
     return shown
-
-
-def _measurement_key(one: Measurement) -> tuple[str, str, str, str]:
-    return one.dataset, one.split, one.condition, one.name
 
 
 def _read_attempts(run: CachedRun, node: Node) -> Iterator[AttemptView]:

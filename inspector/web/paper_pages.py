@@ -157,18 +157,8 @@ def find_links(
             found += _link_boxes("number", bare, [word._replace(text=bare)])
     for name, caption in figures.items():  # link the words `Figure 3` before the caption
         begin = tokenize(caption)[:8]
-        at = next(
-            (
-                at
-                for at in range(len(tokens) - 2)
-                if begin
-                and tokens[at] == "figure"
-                and tokens[at + 1].isdigit()
-                and tokens[at + 2 : at + 2 + len(begin)] == begin
-            ),
-            None,
-        )
-        if at is not None:
+        heads = (at for at in places.get("figure", ()) if tokens[at + 2 : at + 2 + len(begin)] == begin)
+        if begin and (at := next((at for at in heads if tokens[at + 1].isdigit()), None)) is not None:
             found += _link_boxes("figure", name, [word for _, word in spelled[at : at + 2]])
     return tuple(sorted(found, key=lambda mark: (mark.page, mark.top, mark.left)))
 
@@ -190,10 +180,8 @@ def _locate_values(
         source += own
     for key, span in values:
         own = source[span.start : span.stop]
-        before, after = (
-            source[max(0, span.start - CONTEXT_TOKENS) : span.start],
-            source[span.stop : span.stop + CONTEXT_TOKENS],
-        )
+        before = source[max(0, span.start - CONTEXT_TOKENS) : span.start]
+        after = source[span.stop : span.stop + CONTEXT_TOKENS]
         fits = {
             at: (
                 _match_share(before[::-1], tokens[max(0, at - CONTEXT_TOKENS) : at][::-1]),
@@ -284,20 +272,17 @@ class PaperHandlers:
         first = (max(1, min(page, len(sheets))) - 1) // SHEETS_PER_PAGE * SHEETS_PER_PAGE
         parts = [(n + 1, min(n + SHEETS_PER_PAGE, len(sheets))) for n in range(0, len(sheets), SHEETS_PER_PAGE)]
         with run.lock:
-            current = run.state.paper.current
-            released = (
-                current.released
-                if current is not None and version == current.version
-                else (run.state.paper.released if version == run.state.paper.version else None)
-            )
-            newest = run.state.paper.version
+            paper = run.state.paper
+            released = {paper.version: paper.released}
+            if paper.current is not None:
+                released[paper.current.version] = paper.current.released
         return self._pages.render_view(
             "paper",
             run,
-            paper=run.state.paper.current,
+            paper=paper.current,
             version=version,
-            newest=newest,
-            released=released,
+            newest=paper.version,
+            released=released.get(version),
             pdf=_pdf_path(version),
             why=why,
             sheets=sheets[first : first + SHEETS_PER_PAGE],
