@@ -214,12 +214,8 @@ def extract_own_traceback(traceback: str) -> str:
 
 def _is_fixed(state: RunState, node: Node) -> bool:
     """Check whether debugging of the node, or of its debug children, led to a working node."""
-    children = [
-        one
-        for one in state.nodes.values()
-        if one.kind == "debug"
-        and (node.id in one.repairs_children or (one.parent == node.id and not one.repairs_children))
-    ]
+    repairs = (one for one in state.nodes.values() if one.kind == "debug")
+    children = (one for one in repairs if node.id in (one.repairs_children or (one.parent,)))
     return any(one.status == "good" or _is_fixed(state, one) for one in children)
 
 

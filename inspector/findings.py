@@ -44,17 +44,11 @@ def list_findings(state: RunState) -> Iterator[tuple[str, str]]:
         yield "command", f"{to_plain(format_command_line(code.command.command.argv))}, metric {metric}"
     if (check := code.baseline) is not None:
         expected = code.command.expected if code.command is not None else None
-        yield (
-            "baseline",
-            check.verdict
-            + (f": mean {check.mean:.6g}" if check.mean is not None else "")
-            + (f", expected {expected.value:g} ± {expected.tolerance:g}" if expected is not None else "")
-            + (f"; {to_plain(check.why)}" if check.why else ""),
-        )
-    values = [
-        one.measurements[0].value for one in state.nodes.values() if UNMODIFIED_ARM in one.arms and one.measurements
-    ]
-    if values:
+        text = check.verdict + (f": mean {check.mean:.6g}" if check.mean is not None else "")
+        text += f", expected {expected.value:g} ± {expected.tolerance:g}" if expected is not None else ""
+        yield "baseline", text + (f"; {to_plain(check.why)}" if check.why else "")
+    unmodified = (one for one in state.nodes.values() if UNMODIFIED_ARM in one.arms)
+    if values := [one.measurements[0].value for one in unmodified if one.measurements]:
         yield "baseline", f"mean {fmean(values):.6g} over {format_quantity(len(values), 'seed')}"
     if state.question.design is not None:
         design = state.question.design.design
@@ -62,9 +56,8 @@ def list_findings(state: RunState) -> Iterator[tuple[str, str]]:
         yield "design", f"{arms}; {format_quantity(design.seeds, 'seed')}; decided by: {to_plain(design.rule)}"
     if state.ablation.results is not None:
         found = state.ablation.results
-        nothing = found.stopped or (
-            "no part was measured on fresh seeds and helps" if found.results else "no part was found"
-        )
+        nothing = "no part was measured on fresh seeds and helps" if found.results else "no part was found"
+        nothing = found.stopped or nothing
         yield "most important", to_plain(", ".join(found.top)) or f"none: {to_plain(nothing)}"
         if found.top and found.stopped and state.limit_reason is None:
             yield "budget", to_plain(found.stopped)
@@ -76,12 +69,8 @@ def list_effects(state: RunState) -> list[FoundEffect]:
     """Return the measured differences of a question's arms, or of a repository to the repository without each part."""
     results = find_question_results(state)
     if results is not None:
-        return [
-            FoundEffect(
-                f"{one.difference.name}: {one.difference.condition} - {one.difference.other}", one.difference, one.shows
-            )
-            for one in results.pairs
-        ]
+        pairs = ((one.difference, one.shows) for one in results.pairs)
+        return [FoundEffect(f"{one.name}: {one.condition} - {one.other}", one, shows) for one, shows in pairs]
     found = state.ablation.results
     called = {one.node: one.called for one in found.results} if found is not None else {}
     return [
@@ -124,9 +113,8 @@ class AuthorStep(NamedTuple):
 def list_author_steps(state: RunState, node: Node) -> tuple[AuthorStep, ...]:
     """List the steps of the authors who made what a node runs, in order."""
     tasks = _TASKS.get(node.arms[0] if node.arms else "", ("parts",) if node.kind == "ablate" else ())
-    numbers = {
-        k for k, one in state.decisions.items() if isinstance(one.action, RunTask) and one.action.task in tasks
-    } | {node.decision}
+    actions = ((k, one.action) for k, one in state.decisions.items())
+    numbers = {node.decision, *(k for k, one in actions if isinstance(one, RunTask) and one.task in tasks)}
     found = [one for key, one in state.calls.answers.items() if key.role == AUTHOR_ROLE and key.decision in numbers]
     return tuple(_build_step(one, state.calls.tool_uses.get(one.key)) for one in found)
 

@@ -101,23 +101,20 @@ def _build_frame(name: str, rows: Iterable[Mapping[str, Any]]) -> pandas.DataFra
 def _node_rows(state: RunState, judged: Mapping[str, float]) -> Iterator[dict[str, Any]]:
     for row in build_tree(state).rows:
         calls = state.calls.settled_costs.get(row.decision)
-        known = {
-            name: getattr(row, name) for name in ("stage", "kind", "status", "seed", "best", "attempts", "seconds")
+        known = row.model_dump(include={"stage", "kind", "status", "seed", "best", "attempts", "seconds"})
+        texts = {name: to_plain(getattr(row, name)) for name in ("title", "varies", "why")}
+        yield {
+            **known,
+            **texts,
+            "node": row.id,
+            "parent": row.parent or "",
+            "value": row.metric,
+            "suspect": bool(row.suspect),
+            "error": row.failure or "",
+            "judged": judged.get(row.id),
+            "tokens": calls.tokens if calls else 0,
+            "usd": calls.usd if calls else 0.0,
         }
-        yield (
-            known
-            | {name: to_plain(getattr(row, name)) for name in ("title", "varies", "why")}
-            | {
-                "node": row.id,
-                "parent": row.parent or "",
-                "value": row.metric,
-                "suspect": bool(row.suspect),
-                "error": row.failure or "",
-                "judged": judged.get(row.id),
-                "tokens": calls.tokens if calls else 0,
-                "usd": calls.usd if calls else 0.0,
-            }
-        )
 
 
 def _cell_row(state: RunState, node: str, one: CellStatus) -> dict[str, Any]:
@@ -179,11 +176,8 @@ def _claim_rows(state: RunState) -> Iterator[dict[str, Any]]:
     for decision in decide_hypotheses(state):
         for number, part in enumerate(decision.parts):
             metric = part.effect.metric or primary
-            yield (
-                decided
-                | _effect_row(decision, part)
-                | {"key": f"{decision.key}/{number}", "metric": metric, "unit": units.get(metric, "")}
-            )
+            about = {"key": f"{decision.key}/{number}", "metric": metric, "unit": units.get(metric, "")}
+            yield decided | _effect_row(decision, part) | about
 
 
 def _claim_row(one: Claim, kind: str, units: Mapping[str, str]) -> dict[str, Any]:

@@ -100,9 +100,9 @@ class _HtmlFile:
                 self._pages[place] = text
         main = self._rewrite(page, "")
         shown = [(place, self._rewrite(text, f"{place}-")) for place, text in sections.items()]
-        parts = [
-            (name := self._to_id(place), place, self._rewrite(text, f"{name}-")) for place, text in self._pages.items()
-        ]
+        ids = {place: self._to_id(place) for place in self._pages}
+        parts = [(ids[place], place, self._rewrite(text, f"{ids[place]}-")) for place, text in self._pages.items()]
+        places = {one: f"view-{one}" for one in sections} | ids
         left = tuple(f"{kind} ({number})" for kind, number in self._left_out.items())
         style = "".join((WEB_FOLDER / "static" / name).read_text() for name in ("inspector.css", "export.css"))
         title = re.search(r"<title>(.*?)</title>", page, re.DOTALL)
@@ -112,11 +112,7 @@ class _HtmlFile:
             as_of=as_of,
             left_out=left,
             main=main,
-            tabs=[
-                (one, self._to_id(one) if one in self._pages else f"view-{one}")
-                for one in TABS
-                if one in sections or one in self._pages
-            ],
+            tabs=[(one, places[one]) for one in TABS if one in places],
             sections=shown,
             parts=parts,
             style=style,
@@ -154,13 +150,10 @@ class _HtmlFile:
         """Return the path of an address inside the run's address, without the included version; empty if it is not
         inside it.
         """
-        parts = urlsplit(address)
+        parts, version = urlsplit(address), [str(self._version)]
         asked = parse_qs(parts.query)
-        if (
-            not parts.path.startswith(f"{self._base}/")
-            or asked.keys() - {"key", "v"}
-            or (asked.get("v", [str(self._version)]) != [str(self._version)])
-        ):
+        is_own = parts.path.startswith(f"{self._base}/") and asked.get("v", version) == version
+        if not is_own or asked.keys() - {"key", "v"}:
             return ""
         place = unquote(parts.path.removeprefix(f"{self._base}/"))
         return place + "".join(f"?key={key}" for key in asked.get("key", ()))

@@ -105,9 +105,8 @@ class PlainView(AbstractContextManager["PlainView"]):
     def __call__(self, event: Event, state: RunState) -> None:
         text = describe_event(event, state)
         if text is not None:
-            self._console.print(
-                Text(f"{format_duration(state.active_seconds):>7}  {text}"), no_wrap=True, overflow="ignore", crop=False
-            )
+            line = Text(f"{format_duration(state.active_seconds):>7}  {text}")
+            self._console.print(line, no_wrap=True, overflow="ignore", crop=False)
 
 
 class LiveView(AbstractContextManager["LiveView"]):

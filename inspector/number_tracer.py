@@ -316,12 +316,11 @@ class NumberTracer:
         if key in self._effects:
             return NumberTrace(number=text, candidates=(self._trace_effect(key),))
         name, _, form = key.rpartition(".")
-        claim = self._known.get(name)
-        found = (
-            self._trace_setting(key, text)
-            if claim is None
-            else self._trace_claim(claim, FORM_NAMES.get(form, form), text, self._sources.uses.get(key, ()))
-        )
+        if name in self._known:
+            uses = self._sources.uses.get(key, ())
+            found = self._trace_claim(self._known[name], FORM_NAMES.get(form, form), text, uses)
+        else:
+            found = self._trace_setting(key, text)
         return NumberTrace(number=text, candidates=(found,))
 
     # --- possible origins --------------------------------------------------------------------------------------------

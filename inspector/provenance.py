@@ -125,18 +125,15 @@ def _find_files_in(place: str, last: ExecutionResult, folder: RunFolder, claim: 
     places = format_place_name(claim.dataset, claim.condition), f"{claim.dataset}__{claim.condition.replace('@', '__')}"
     of_cell = next((name for one in places if (name := f"test_metric__{one}.json") in last.sealed), "")
     if claim.split == "test" and of_cell:
-        yield _describe_file(
-            folder.root, f"{place}/sealed/{of_cell}", last.sealed[of_cell], "test metric, sealed with its cell"
-        )
+        holds = "test metric, sealed with its cell"
+        yield _describe_file(folder.root, f"{place}/sealed/{of_cell}", last.sealed[of_cell], holds)
     elif claim.grade == "logged":
-        yield _describe_file(
-            folder.root, f"{place}/measurements.jsonl", last.curves_sha256 or "", "values that the code logged"
-        )
+        path, digest = f"{place}/measurements.jsonl", last.curves_sha256 or ""
+        yield _describe_file(folder.root, path, digest, "values that the code logged")
     elif claim.split == "test":
         for name in _read_index(folder.root, f"{place}/sealed/index.jsonl", claim):
-            yield _describe_file(
-                folder.root, f"{place}/sealed/{name}", last.sealed.get(name, ""), "sealed test predictions"
-            )
+            path, digest = f"{place}/sealed/{name}", last.sealed.get(name, "")
+            yield _describe_file(folder.root, path, digest, "sealed test predictions")
     else:
         for name in _read_index(folder.root, f"{place}/submissions.jsonl", claim):
             yield _describe_file(folder.root, f"{place}/submissions/{name}", "", f"{claim.split} predictions")
@@ -152,17 +149,11 @@ def _describe_file(run: Path, path: str, recorded: str, holds: str) -> TracedFil
 
 def _read_index(run: Path, index: str, claim: Claim) -> list[str]:
     """Return the files that an index lists for the dataset, split and condition of a claim at the end of training."""
+    about = {"dataset": claim.dataset, "split": claim.split, "condition": claim.condition, "step": None}
+    text = read_bytes(run, index, MAX_FILE_BYTES) or b""
     try:
-        lines: list[dict[str, Any]] = [
-            json.loads(line) for line in (read_bytes(run, index, MAX_FILE_BYTES) or b"").splitlines()
-        ]
-        return [
-            str(one["file"])
-            for one in lines
-            if one.get("step") is None
-            and (one.get("dataset"), one.get("split"), one.get("condition"))
-            == (claim.dataset, claim.split, claim.condition)
-        ]
+        lines: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines()]
+        return [str(one["file"]) for one in lines if about == {key: one.get(key) for key in about}]
     except (ValueError, TypeError, KeyError, AttributeError):
         return []
 
@@ -184,12 +175,8 @@ def find_submitting_lines(source: str, claim: Claim) -> list[int]:
 def find_assignments(source: str, name: str) -> list[int]:
     """Return line numbers (from 1) where a name is assigned at the top level."""
     tree = _parse_source(source)
-    return [
-        one.lineno
-        for one in (tree.body if tree else ())
-        if isinstance(one, ast.Assign)
-        and any(isinstance(target, ast.Name) and target.id == name for target in one.targets)
-    ]
+    assigned = [one for one in (tree.body if tree else ()) if isinstance(one, ast.Assign)]
+    return [one.lineno for one in assigned if name in [getattr(target, "id", "") for target in one.targets]]
 
 
 @lru_cache(maxsize=64)
@@ -213,9 +200,8 @@ def _parse_source(source: str) -> ast.Module | None:
 
 def _is_about_other(name: str, call: ast.Call, about: dict[str, str]) -> bool:
     """Return whether the call explicitly concerns another value or logs a point of a curve."""
-    given = dict(zip(_ARGUMENT_ORDER[name], call.args, strict=False)) | {
-        one.arg: one.value for one in call.keywords if one.arg is not None
-    }
+    given = dict(zip(_ARGUMENT_ORDER[name], call.args, strict=False))
+    given |= {one.arg: one.value for one in call.keywords if one.arg is not None}
     constants = {what: value.value for what, value in given.items() if isinstance(value, ast.Constant)}
     if "step" in given and constants.get("step", 0) is not None:
         return True

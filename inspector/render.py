@@ -327,22 +327,19 @@ def _format_tokens(cost: RoleUsage, unit: str = "") -> str:
 
 def format_decision(one: HypothesisDecision) -> str:
     """Format a hypothesis with its estimate and verdict."""
-    parts = "; ".join(
-        part.why
-        if part.mean is None or part.low is None
-        else f"{part.mean:.4g} [{part.low:.4g}, {part.high:.4g}], n = {len(part.values)}: {describe_outcome(part)}"
+    parts = [
+        f"{part.mean:.4g} [{part.low:.4g}, {part.high:.4g}], n = {len(part.values)}: {describe_outcome(part)}"
+        if part.mean is not None and part.low is not None
+        else part.why
         for part in one.parts
-    )
-    more = next((f", {text}" for part in one.parts if part.low is not None and (text := describe_need(part))), "")
-    together = f"; together {one.verdict}" if len(one.parts) > 1 else ""
+    ]
+    more = f"; together {one.verdict}" if len(one.parts) > 1 else ""
+    more += next((f", {text}" for part in one.parts if part.low is not None and (text := describe_need(part))), "")
     more += next((f"; {text}" for part in one.parts for text in format_lost_seeds(part, one.hypothesis)), "")
     more += f"; {one.saturated}" * bool(one.saturated)
-    more += (
-        f"; the alternative predicts {one.hypothesis.rival.theirs}, observed: {one.rival_sign or 'open'}"
-        if (one.rival is not None and one.hypothesis.rival is not None)
-        else ""
-    )
-    return shorten(f"{one.hypothesis.id}: {parts}{together}{more}", 200)
+    if one.rival is not None and one.hypothesis.rival is not None:
+        more += f"; the alternative predicts {one.hypothesis.rival.theirs}, observed: {one.rival_sign or 'open'}"
+    return shorten(f"{one.hypothesis.id}: {'; '.join(parts)}{more}", 200)
 
 
 def format_remaining_estimate(ahead: RemainingEstimate) -> str:
@@ -365,14 +362,9 @@ def _format_pair(name: str, value: str) -> Text:
 
 def format_cells(cells: CellTotals) -> str:
     """Format all cells of a run in one line."""
-    parts = [
-        (cells.measured, "measured"),
-        (cells.taken_over, "reused"),
-        (cells.failed, "failed"),
-        (cells.left_out, "left out"),
-        (cells.waiting, "waiting"),
-    ]
-    shown = ", ".join(f"{number} {what}" for number, what in parts if number)
+    names = {"taken_over": "reused", "left_out": "left out"}
+    counts = {one: getattr(cells, one) for one in ("measured", "taken_over", "failed", "left_out", "waiting")}
+    shown = ", ".join(f"{number} {names.get(one, one)}" for one, number in counts.items() if number)
     saved = f", {format_duration(cells.seconds_saved)} saved by reuse" if cells.seconds_saved else ""
     differing = "".join(f"; {a} and {b} have the same key but different values" for a, b in cells.differing[:1])
     return (
@@ -390,12 +382,10 @@ def format_tuning(account: TuningReport) -> str:
 
 
 def _format_arm(account: TuningReport, one: ArmTuningReport) -> str:
-    tuning, effort = account.tuning, one.effort
-    given = (
-        f"{format_duration(effort.seconds)} of {format_duration(tuning.budget)}"
-        if tuning.currency == "seconds"
-        else f"{format_quantity(effort.trials, 'trial')} + {format_quantity(effort.versions, 'version')} of code "
-        f"(budget {tuning.budget:g})"
-    )
+    budget, effort = account.tuning.budget, one.effort
+    given = f"{format_duration(effort.seconds)} of {format_duration(budget)}"
+    if account.tuning.currency != "seconds":
+        versions = format_quantity(effort.versions, "version")
+        given = f"{format_quantity(effort.trials, 'trial')} + {versions} of code (budget {budget:g})"
     notes = "" if one.chosen is None else ", stale" * one.chosen.stale + ", not converged" * one.chosen.gaining
     return f"{to_plain(one.arm)} {given}{f', best {one.best:.4g}' if one.best is not None else ''}{notes}"

@@ -92,11 +92,8 @@ def read_text(run: Path, path: str, *, end: bool = False, max_characters: int = 
         text = to_printable(opened.read(max_characters).decode("utf-8", "replace"))
     if size <= max_characters:
         return text
-    return (
-        f"... {size - max_characters} earlier bytes\n{text}"
-        if end
-        else f"{text}\n... {size - max_characters} more bytes"
-    )
+    left = size - max_characters
+    return f"... {left} earlier bytes\n{text}" if end else f"{text}\n... {left} more bytes"
 
 
 def list_files(run: Path, folder: str) -> tuple[ListedFile, ...]:
@@ -148,14 +145,8 @@ def read_curve_points(lines: Iterable[bytes]) -> Iterator[CurvePoint]:
     for line in lines:
         try:
             one: Any = json.loads(line)
+            names = (str(one[name]) for name in ("split", "dataset", "condition", "name"))
             if one["step"] is not None and math.isfinite(one["value"]):
-                yield CurvePoint(
-                    str(one["split"]),
-                    str(one["dataset"]),
-                    str(one["condition"]),
-                    str(one["name"]),
-                    int(one["step"]),
-                    float(one["value"]),
-                )
+                yield CurvePoint(*names, int(one["step"]), float(one["value"]))
         except (ValueError, TypeError, KeyError, OverflowError):
             continue

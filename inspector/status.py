@@ -209,6 +209,11 @@ def build_status(
     assessed = state.paper.current.judged if state.paper.current is not None else None
     without_seed = nodes_ignoring_seed(state)
     condition = find_condition(state, process)
+    commands = [
+        one.command.model_copy(update={"target": one.stage or ""} if one.command.verb == "note" else {})
+        for one in state.user_commands
+        if one.command.verb in ("kill", "mark", "note", "approve")
+    ]
     later = _describe_later_draft(state) if ended and ended.exit_code != find_exit_code(state) else ""
     since = max(0.0, now - state.last_event_at) if condition == "running" and not state.is_paused else 0.0
     return RunStatus(
@@ -228,15 +233,7 @@ def build_status(
         elapsed=round(state.active_seconds + since, 3),
         ancestry=list_branch_points(state),
         paused=format_pause(state, now) if condition == "running" or state.open_gate is not None else "",
-        steering=tuple(  # a note is shown with its stage
-            format_command(
-                one.command
-                if one.command.verb != "note"
-                else one.command.model_copy(update={"target": one.stage or ""})
-            )
-            for one in state.user_commands
-            if one.command.verb in ("kill", "mark", "note", "approve")
-        )[-MAX_COMMANDS_SHOWN:],
+        steering=tuple(map(format_command, commands[-MAX_COMMANDS_SHOWN:])),
         answers=format_unusual_answers(state),
         protocol=format_protocol_review(state),
         prior_work=format_prior_work(state),
@@ -269,11 +266,8 @@ def build_status(
 def format_protocol_review(state: RunState) -> tuple[str, ...]:
     """Return the outcome of the plan's review and each open finding; empty before the review."""
     review = state.search.protocol_review
-    return (
-        ()
-        if review is None
-        else (to_plain(review.message), *(to_plain(one.summary_line) for one in review.open_findings))
-    )
+    found = (review.message, *(one.summary_line for one in review.open_findings)) if review is not None else ()
+    return tuple(map(to_plain, found))
 
 
 def format_prior_work(state: RunState) -> str:
@@ -286,14 +280,12 @@ def format_prior_work(state: RunState) -> str:
 
 def format_memory(state: RunState) -> str:
     """List the records of earlier runs that prompts show, and the record of this run; empty without a memory."""
-    found, kept = state.recalled_studies, state.kept_study
-    shown = (
-        [f"{one.study.id} {shorten(one.study.run, 40)} ({shorten(one.why, 80)})" for one in found.shown]
-        if found
-        else []
-    )
-    lines = [f"read: {'; '.join(shown) or 'no record'}"] if found else []
-    lines += [f"record {kept.id} {'not kept: ' + shorten(kept.why, 120) if kept.why else 'kept'}"] if kept else []
+    lines: list[str] = []
+    if (found := state.recalled_studies) is not None:
+        shown = (f"{one.study.id} {shorten(one.study.run, 40)} ({shorten(one.why, 80)})" for one in found.shown)
+        lines.append(f"read: {'; '.join(shown) or 'no record'}")
+    if (kept := state.kept_study) is not None:
+        lines.append(f"record {kept.id} {'not kept: ' + shorten(kept.why, 120) if kept.why else 'kept'}")
     return "; ".join(lines)
 
 
@@ -313,12 +305,9 @@ def find_exit_code(state: RunState) -> int | None:
     """
     if state.process_end is None:
         return None
-    released = state.paper.current is not None and state.paper.current.released.released
-    return (
-        (3 if state.limit_reason else 0)
-        if state.process_end.exit_code == 4 and released
-        else state.process_end.exit_code
-    )
+    if state.process_end.exit_code == 4 and state.paper.current is not None and state.paper.current.released.released:
+        return 3 if state.limit_reason else 0
+    return state.process_end.exit_code
 
 
 def format_pause(state: RunState, now: float) -> str:

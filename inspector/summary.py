@@ -111,12 +111,8 @@ def _describe_result(status: RunStatus, report: Sequence[str]) -> str:
     if status.condition == "done":
         return f"{result}; {shorten(status.reason, 300)}" if _has_later_draft(status) else result
     why = f": {shorten(status.reason, 200)}" if status.reason else ""
-    how = (
-        "a DRAFT"
-        if status.condition == "draft only" and files
-        else f"{status.condition} (exit code {status.exit_code})"
-    )
-    return f"{result}; {how}{why}"
+    how = f"{status.condition} (exit code {status.exit_code})"
+    return f"{result}; {'a DRAFT' if status.condition == 'draft only' and files else how}{why}"
 
 
 def _has_later_draft(status: RunStatus) -> bool:
@@ -171,11 +167,8 @@ class Headline(NamedTuple):
     @property
     def mean_difference(self) -> float | None:
         """Mean difference on the first dataset, for lists; None before it was measured."""
-        return (
-            fmean(one.mean for one in self.compared if one.dataset == self.compared[0].dataset)
-            if self.compared
-            else None
-        )
+        means = [one.mean for one in self.compared if one.dataset == self.compared[0].dataset]
+        return fmean(means) if means else None
 
 
 def build_headline(state: RunState) -> Headline | None:
@@ -190,18 +183,13 @@ def build_headline(state: RunState) -> Headline | None:
         if one.name == plan.primary_metric.name and one.arm in methods
     )
     decided = decide_hypotheses(state)
-    effects = tuple(
-        tuple(
-            ShownEffect(
-                part,
-                f"{describe_estimand(part.effect.estimand, plan)}, in "
-                f"{find_effect_metric(part.effect, plan).display_name}",
-                min(MAX_DIGITS, count_effect_decimals(part)),
-            )
-            for part in one.parts
-        )
-        for one in decided
-    )
+
+    def show(part: EffectDecision) -> ShownEffect:
+        metric = find_effect_metric(part.effect, plan).display_name
+        words = f"{describe_estimand(part.effect.estimand, plan)}, in {metric}"
+        return ShownEffect(part, words, min(MAX_DIGITS, count_effect_decimals(part)))
+
+    effects = tuple(tuple(map(show, one.parts)) for one in decided)
     digits = max((min(MAX_DIGITS, count_claim_decimals(one)) for one in found), default=3)
     return Headline(
         decided,

@@ -96,14 +96,11 @@ class Handlers:
     def __init__(self, place: Path, *, form_token: str, foresee: EstimateRemaining | None = None) -> None:
         self.runs = RunCollection(place)
         self.static_files = {name: (WEB_FOLDER / "static" / name).read_bytes() for name in STATIC_TYPES}
-        self.pages = PageRenderer(
-            {
-                Path(name).suffix[1:].replace("svg", "icon"): f"/static/{hashlib.sha256(text).hexdigest()[:12]}/{name}"
-                for name, text in self.static_files.items()
-            },
-            form_token=form_token,
-            single=self.runs.single,
-        )
+        addresses = {
+            Path(name).suffix[1:].replace("svg", "icon"): f"/static/{hashlib.sha256(text).hexdigest()[:12]}/{name}"
+            for name, text in self.static_files.items()
+        }
+        self.pages = PageRenderer(addresses, form_token=form_token, single=self.runs.single)
         self.papers = PaperHandlers(self.get_run, self.pages)
         self.foresee = foresee
         self.form_token = form_token
@@ -120,11 +117,9 @@ class Handlers:
 
     def render_error(self, request: Request, error: Exception) -> Response:
         """Render an error as a page for browsers, as a line of text for other clients."""
-        status, why = (
-            (error.status_code, str(error.detail))
-            if isinstance(error, StarletteHTTPException)
-            else (400, "invalid parameters in this address")
-        )
+        status, why = 400, "invalid parameters in this address"
+        if isinstance(error, StarletteHTTPException):
+            status, why = error.status_code, str(error.detail)
         if "text/html" not in request.headers.get("accept", "") or "part" in request.query_params:
             return PlainTextResponse(why, status)
         answer = self.pages.render_response("fault", why=why, status=status)
@@ -218,15 +213,11 @@ class Handlers:
         except PathRefusedError as error:
             raise HTTPException(404, str(error)) from None
         size, ending = os.fstat(file).st_size, Path(path).suffix.lower()
-        kind = INLINE_TYPES.get(
-            ending, "text/plain; charset=utf-8" if ending in TEXT_SUFFIXES else "application/octet-stream"
-        )
-        headers = {
-            "content-length": str(min(size, MAX_FILE_BYTES)),
-            "content-security-policy": "default-src 'none'; sandbox",
-        }
-        if kind == "application/pdf":  # the browser's PDF viewer needs its own scripts
-            headers |= {"content-security-policy": "frame-ancestors 'none'"}
+        other = "text/plain; charset=utf-8" if ending in TEXT_SUFFIXES else "application/octet-stream"
+        kind = INLINE_TYPES.get(ending, other)
+        # the browser's PDF viewer needs its own scripts
+        policy = "frame-ancestors 'none'" if kind == "application/pdf" else "default-src 'none'; sandbox"
+        headers = {"content-length": str(min(size, MAX_FILE_BYTES)), "content-security-policy": policy}
         if kind == "application/octet-stream":
             headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(Path(path).name, safe='')}"
         return StreamingResponse(read_blocks(file, MAX_FILE_BYTES), media_type=kind, headers=headers)
@@ -234,11 +225,8 @@ class Handlers:
     def static(self, stamp: str, name: str) -> Response:
         if name not in STATIC_TYPES:
             raise HTTPException(404, "file not found")
-        return Response(
-            self.static_files[name],
-            media_type=STATIC_TYPES[name],
-            headers={"cache-control": "private, max-age=86400, immutable"},
-        )
+        headers = {"cache-control": "private, max-age=86400, immutable"}
+        return Response(self.static_files[name], media_type=STATIC_TYPES[name], headers=headers)
 
     # --- actions ----------------------------------------------------------------------------------------------------
 
@@ -251,11 +239,9 @@ class Handlers:
         command = parse_command(fields)
         notice = await asyncio.to_thread(send_request, run, command)
         about_node = command.verb in NODE_VERBS and command.target in run.state.nodes
-        back = _run_address(name) + (f"/nodes/{command.target}" if about_node else "")
         part = "part" in fields
-        answer = self.pages.render_view(
-            "notice", run, part=part, heading="Sent", notice=notice, back="" if part else back
-        )
+        back = "" if part else _run_address(name) + (f"/nodes/{command.target}" if about_node else "")
+        answer = self.pages.render_view("notice", run, part=part, heading="Sent", notice=notice, back=back)
         answer.status_code = 200 if notice.accepted else 409
         return answer
 
@@ -279,9 +265,8 @@ class Handlers:
         """
         if self.open_streams >= MAX_STREAMS:
             raise HTTPException(503, f"{MAX_STREAMS} live pages are open: close one")
-        return StreamingResponse(
-            self._iter_updates(read_fragments, known, poll_seconds), media_type="text/event-stream"
-        )
+        updates = self._iter_updates(read_fragments, known, poll_seconds)
+        return StreamingResponse(updates, media_type="text/event-stream")
 
     async def _iter_updates(
         self, look: ReadFragments, known: Mapping[str, Fragment], every: float

@@ -50,16 +50,15 @@ def build_axis(
     length: float = CHART_WIDTH,
     *,
     ticks: int = 5,
-    zero: bool = False,
     whole: bool = False,
     tight: bool = False,
 ) -> Axis:
     """Build an axis over all values with about `ticks` ticks, at integers if `whole`. It ends at a tick unless
     `tight`."""
-    found = [min(max(value, -MAX_MAGNITUDE), MAX_MAGNITUDE) for value in values] + [0.0] * zero or [0.0, 1.0]
+    found = [min(max(value, -MAX_MAGNITUDE), MAX_MAGNITUDE) for value in values] or [0.0, 1.0]
     low, high = min(found), max(found)
     if high - low <= 1e-12 * max(abs(low), abs(high)):
-        low, high = low - abs(low or 1.0) / 10 * (not zero), high + abs(high or 1.0) / 10
+        low, high = low - abs(low or 1.0) / 10, high + abs(high or 1.0) / 10
     rough = max((high - low) / ticks, 1.0 if whole else 0.0)
     unit = 10.0 ** floor(log10(rough))
     step = next(one for one in (unit * factor for factor in _TICK_STEPS) if one >= rough * 0.999)
@@ -101,16 +100,13 @@ Curves = Mapping[tuple[str, str], Points]
 """(arm, node) -> points; the arm determines the hue, the node the dash."""
 
 
-def build_chart(title: str, x: str, y: str, curves: Curves, *, zero: bool = False, steps: bool = False) -> Chart:
+def build_chart(title: str, x: str, y: str, curves: Curves, *, steps: bool = False) -> Chart:
     """Build a chart of non-empty curves; with `steps`, a value holds until the next point."""
     shown = dict(islice(curves.items(), MAX_LINES))
     arms, nodes = ({name: n for n, name in enumerate(dict.fromkeys(key[part] for key in shown))} for part in (0, 1))
     ats = [at for points in shown.values() for at, _ in points]
     across = build_axis(x, ats, whole=all(float(at).is_integer() for at in ats), tight=True)
-    values = [value for points in shown.values() for _, value in points]
-    up = build_axis(
-        y, values, CHART_HEIGHT, ticks=4, zero=zero, whole=zero and all(float(one).is_integer() for one in values)
-    )
+    up = build_axis(y, [value for points in shown.values() for _, value in points], CHART_HEIGHT, ticks=4)
     return Chart(
         title,
         across,
@@ -142,13 +138,12 @@ def to_polyline(points: Points, x: Axis, y: Axis) -> str:
     return " ".join(f"{x.to_pixels(at)},{round(y.length - y.to_pixels(value), 1)}" for at, value in kept)
 
 
-def build_charts(lines: Mapping[str, Iterable[bytes]]) -> tuple[Chart, ...]:
-    """Build charts of the values with a step in nodes' measurements.jsonl, one per metric, dataset and split."""
+def build_charts(lines: Iterable[bytes]) -> tuple[Chart, ...]:
+    """Build charts of the values with a step in lines of a measurements.jsonl, one per metric, dataset and split."""
     found: dict[tuple[str, str], dict[tuple[str, str], list[tuple[float, float]]]] = {}
-    for node, text in lines.items():
-        for one in read_curve_points(text):
-            of = found.setdefault((f"{one.name} on {one.dataset} ({one.split})", one.name), {})
-            of.setdefault((one.condition, node), []).append((one.step, one.value))
+    for one in read_curve_points(lines):
+        of = found.setdefault((f"{one.name} on {one.dataset} ({one.split})", one.name), {})
+        of.setdefault((one.condition, ""), []).append((one.step, one.value))
     return tuple(
         build_chart(title, "step", name, curves) for (title, name), curves in islice(found.items(), MAX_CHARTS)
     )
@@ -192,13 +187,10 @@ def build_run_chart(run: CachedRun) -> RunChart:
     at = [(float(n), row) for n, row in enumerate(tree.rows, 1)]
     values = [row.metric for _, row in at if row.metric is not None]
     higher, base = tree.metric is None or tree.metric.higher_is_better, baseline_value(run.state, tree)
-    x = build_axis(
-        "nodes, in order of decisions", (x for x, _ in at), RUN_CHART_WIDTH, ticks=8, zero=True, whole=True, tight=True
-    )
-    near = drop_outliers(values, higher=higher)
-    y = build_axis(
-        tree.metric.title if tree.metric else "", [*near, *([base] if base is not None else [])], RUN_CHART_HEIGHT
-    )
+    ats = [0.0, *(x for x, _ in at)]
+    x = build_axis("nodes, in order of decisions", ats, RUN_CHART_WIDTH, ticks=8, whole=True, tight=True)
+    near = drop_outliers(values, higher=higher) + ([base] if base is not None else [])
+    y = build_axis(tree.metric.title if tree.metric else "", near, RUN_CHART_HEIGHT)
     best = compute_best_so_far(at, higher=higher)
     return RunChart(
         f"{tree.metric.title} on {tree.metric.dataset}, validation" if tree.metric else "no metric yet",

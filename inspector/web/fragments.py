@@ -102,9 +102,8 @@ class RunFragments:
             yield self._render("checks", "main", run.name, found, tuple(files), shlex.quote(str(run.folder)))
         elif view == "cost":
             status = run.read_status()
-            yield self._render(
-                "cost", "main", status, format_llm_usage(status.llm_usage) if status.llm_usage is not None else []
-            )
+            used = format_llm_usage(status.llm_usage) if status.llm_usage is not None else []
+            yield self._render("cost", "main", status, used)
         elif view == "events":
             yield self._render("happened", "main", tuple(run.latest))
             yield self._render("asked", "main", run.name, tuple(reversed(state.user_commands[-50:])), NODE_VERBS)
@@ -176,11 +175,8 @@ class RunFragments:
     def _render(self, name: str, parent: str, *values: Any, key: str = "") -> Fragment:
         known = self._made.get(key or name)
         if known is None or known[0] != values:
-            macro = name.partition("-")[0]
-            known = self._made[key or name] = (
-                values,
-                Fragment(name, parent, self._pages.render_macro("pieces", macro, name, *values)),
-            )
+            html = self._pages.render_macro("pieces", name.partition("-")[0], name, *values)
+            known = self._made[key or name] = values, Fragment(name, parent, html)
         return known[1]
 
 
@@ -235,6 +231,14 @@ def group_by_parent(pieces: Mapping[str, Fragment]) -> dict[str, list[Fragment]]
 # --- checks ---------------------------------------------------------------------------------------------------------
 
 
+PROBE_TEXT: Final = {
+    "labels": "trained on permuted labels",
+    "seed": "run under other seeds",
+    "rows": "run with other rows to predict",
+    "arms": "run with swapped arm names",
+}
+
+
 class CheckView(NamedTuple):
     """One check. `good` is None if there is no verdict; `nodes` are the affected nodes."""
 
@@ -249,17 +253,10 @@ def list_checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[CheckVie
     printed = state.paper.released.round if state.paper.released is not None else None
     draft = next((one for one in reversed(state.paper.drafts) if printed in (None, one.round)), None)
     if draft is not None:
-        which = f"round {draft.round} ({'released' if state.paper.released else 'latest'}): "
-        yield CheckView(
-            "Binding",
-            not draft.violations,
-            which
-            + (
-                f"{len(draft.violations)} unbound passages in the text"
-                if draft.violations
-                else "all numbers, figures and citations are bound to the record"
-            ),
-        )
+        which = f"round {draft.round} ({'released' if state.paper.released else 'latest'})"
+        unbound = f"{len(draft.violations)} unbound passages in the text"
+        bound = "all numbers, figures and citations are bound to the record"
+        yield CheckView("Binding", not draft.violations, f"{which}: {unbound if draft.violations else bound}")
         if draft.left_out:
             yield CheckView("Disclosure", False, "; ".join(draft.left_out))
         if draft.findings:
@@ -271,46 +268,24 @@ def list_checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[CheckVie
     if judged is not None and judged.audit is not None:
         found = judged.audit
         counts = ", ".join(f"{number} {name}" for name, number in found.counts)
-        yield CheckView(
-            "Audit",
-            not found.findings,
-            f"{format_quantity(found.numbers, 'number')} compared with {found.against}"
-            f"{f' ({counts})' if counts else ''}: {'; '.join(found.findings) or 'no findings'}"
-            f"{f'; and {found.more} more' if found.more else ''}",
-        )
+        compared = f"{format_quantity(found.numbers, 'number')} compared with {found.against}"
+        listed = ("; ".join(found.findings) or "no findings") + (f"; and {found.more} more" if found.more else "")
+        yield CheckView("Audit", not found.findings, f"{compared}{f' ({counts})' if counts else ''}: {listed}")
     for one in state.search.probes:
-        what = {
-            "labels": "trained on permuted labels",
-            "seed": "run under other seeds",
-            "rows": "run with other rows to predict",
-            "arms": "run with swapped arm names",
-        }[one.probe]
-        yield CheckView(
-            "Probe", {"moved": True, "still": False}.get(one.outcome), f"{one.node} {what}: {one.why}", (one.node,)
-        )
+        good = {"moved": True, "still": False}.get(one.outcome)
+        yield CheckView("Probe", good, f"{one.node} {PROBE_TEXT[one.probe]}: {one.why}", (one.node,))
     for one in state.search.code_readings:
         doubts = "; ".join(map(str, one.doubts)) or "no doubts supported by code lines"
         dropped = f"; {one.dropped} doubts dropped because their quotes were not found" if one.dropped else ""
-        yield CheckView(
-            "Code review",
-            {"honest": True, "dishonest": False}.get(one.verdict),
-            (
-                f"{one.node} {one.verdict} by {one.reader}"
-                + (f", second reading: {one.second}" if one.second is not None else "")
-                + (f": {doubts}{dropped}" if one.verdict != "not read" else "")
-            ),
-            (one.node,),
-        )
+        text = f"{one.node} {one.verdict} by {one.reader}"
+        text += f", second reading: {one.second}" if one.second is not None else ""
+        text += f": {doubts}{dropped}" if one.verdict != "not read" else ""
+        yield CheckView("Code review", {"honest": True, "dishonest": False}.get(one.verdict), text, (one.node,))
     suspects = tuple(node.id for node in state.nodes.values() if node.suspect)
     if state.nodes:
-        yield CheckView(
-            "Suspect",
-            not suspects,
-            f"{len(suspects)} of {format_quantity(len(state.nodes), 'node')}; their numbers are excluded from the paper"
-            if suspects
-            else "no suspect nodes",
-            suspects[:12],
-        )
+        excluded = f"{len(suspects)} of {format_quantity(len(state.nodes), 'node')}; their numbers are excluded"
+        text = f"{excluded} from the paper" if suspects else "no suspect nodes"
+        yield CheckView("Suspect", not suspects, text, suspects[:12])
     if seedless:
         yield CheckView("Seeds", False, "identical values for every seed", seedless[:12])
     authors = tuple(node.id for node in state.nodes.values() if node.author)

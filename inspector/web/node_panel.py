@@ -7,6 +7,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
@@ -136,23 +137,19 @@ def open_call(run: CachedRun, name: str) -> ModelCallTexts | None:
 
 def format_answer(answer: dict[str, Any]) -> str:
     """Format an answer field by field; multi-line strings start on a new line."""
-    parts = [
-        f"{key}:\n{value}"
-        if isinstance(value, str) and "\n" in value
-        else f"{key}: {value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)}"
+    texts = {
+        key: value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)
         for key, value in answer.items()
-    ]
-    return cut_text("\n".join(parts))
+    }
+    between = {key: "\n" if isinstance(answer[key], str) and "\n" in text else " " for key, text in texts.items()}
+    return cut_text("\n".join(f"{key}:{between[key]}{text}" for key, text in texts.items()))
 
 
 def cut_text(text: str) -> str:
     """Truncate a string for display."""
     text = to_printable(text)
-    return (
-        text
-        if len(text) <= MAX_TEXT_CHARACTERS
-        else f"{text[:MAX_TEXT_CHARACTERS]}\n... {len(text) - MAX_TEXT_CHARACTERS} more characters"
-    )
+    more = len(text) - MAX_TEXT_CHARACTERS
+    return f"{text[:MAX_TEXT_CHARACTERS]}\n... {more} more characters" if more > 0 else text
 
 
 MAX_CURVES_BYTES: Final = 8 * 2**20
@@ -269,17 +266,12 @@ def read_sources(run: CachedRun, node: Node, other: str | None) -> Iterator[Sour
         if is_repository_study and name.startswith("arms/") and name.endswith(".json"):
             continue
         before = read_text(run.folder, f"nodes/{other}/source/{name}") if other else None
-        lines = difflib.unified_diff((before or "").splitlines(), text.splitlines(), lineterm="", n=3)
-        yield SourceFile(
-            name,
-            text,
-            None
-            if before is None
-            else tuple(
-                (_DIFF_LINE_KINDS.get(line[:1], "same"), line) for number, line in enumerate(lines) if number > 1
-            ),
-            tuple(map(_classify_patch_line, text.splitlines())) if name.endswith(".diff") else (),
-        )
+        diff = None
+        if before is not None:
+            lines = difflib.unified_diff(before.splitlines(), text.splitlines(), lineterm="", n=3)
+            diff = tuple((_DIFF_LINE_KINDS.get(line[:1], "same"), line) for line in islice(lines, 2, None))
+        patch = tuple(map(_classify_patch_line, text.splitlines())) if name.endswith(".diff") else ()
+        yield SourceFile(name, text, diff, patch)
 
 
 def _classify_patch_line(line: str) -> tuple[str, str]:
@@ -348,4 +340,4 @@ def _read_attempts(run: CachedRun, node: Node) -> Iterator[AttemptView]:
         place = f"nodes/{node.id}/attempt{attempt.number}"
         output = read_text(run.folder, f"{place}/stdout.txt", end=True)
         log = read_curve_lines(run.folder, run.state, node, attempt, MAX_CURVES_BYTES)
-        yield AttemptView(attempt, attempt.stdout_tail if output is None else output, build_charts({"": log}))
+        yield AttemptView(attempt, attempt.stdout_tail if output is None else output, build_charts(log))

@@ -198,14 +198,8 @@ def list_actions(run: CachedRun, node: str = "") -> AvailableActions:
     notes = ("note",) if run.state.kind == "paper" else ()
     pause = "approve" if run.state.open_gate is not None else "resume" if run.state.is_paused else "pause"
     verbs = NODE_VERBS if node else (pause, *notes, "stop")
-    whys = {
-        verb: find_refusal(
-            run.state,
-            CommandReceived(verb=verb, target=node, text=REASON_PLACEHOLDER),
-            is_running=run.process is not None,
-        )
-        for verb in verbs
-    }
+    commands = [CommandReceived(verb=verb, target=node, text=REASON_PLACEHOLDER) for verb in verbs]
+    whys = {one.verb: find_refusal(run.state, one, is_running=run.process is not None) for one in commands}
     able = tuple(verb for verb, why in whys.items() if why is None)
     return AvailableActions(able, "" if able else next(filter(None, whys.values())))
 
@@ -238,16 +232,11 @@ def parse_fields(body: bytes) -> dict[str, str]:
 def send_request(run: CachedRun, command: CommandReceived) -> FormResult:
     """Send a command, or return the reason why it is refused."""
     if not command.text:
-        return FormResult(
-            False,
-            "give a reason; it is kept in the record"
-            if command.verb != "note"
-            else "the note is empty: enter the text for the next prompts",
-        )
+        empty = "the note is empty: enter the text for the next prompts"
+        return FormResult(False, empty if command.verb == "note" else "give a reason; it is kept in the record")
     if len(command.text) > MAX_COMMAND_TEXT_LENGTH:
-        return FormResult(
-            False, f"at most {MAX_COMMAND_TEXT_LENGTH} characters are allowed, but this has {len(command.text)}"
-        )
+        most = f"at most {MAX_COMMAND_TEXT_LENGTH} characters are allowed"
+        return FormResult(False, f"{most}, but this has {len(command.text)}")
     run.refresh()
     with run.lock:
         why = find_refusal(run.state, command, is_running=run.process is not None)

@@ -136,14 +136,11 @@ class RunCollection:
     def _find_folders(self) -> dict[str, Path]:
         """Folders of runs by displayable name, newest first; file names need not be UTF-8."""
         try:
-            found = (
-                [self.place]
-                if self.single
-                else [one for one in self.place.iterdir() if not one.name.startswith(".") and is_run(one)]
-            )
+            found = [self.place] if self.single else [one for one in self.place.iterdir() if is_run(one)]
             return {
                 os.fsencode(one.name).decode(errors="backslashreplace"): one
                 for one in sorted(found, key=_changed_at, reverse=True)
+                if self.single or not one.name.startswith(".")
             }
         except OSError:
             return {}
