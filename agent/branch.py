@@ -69,17 +69,14 @@ def read_origin(parent: Path, point: str) -> BranchOrigin:
     rows = read_rows(folder.events)
     events = list(parse_events(rows, folder.events))
     cut = cut_log(events, point)
+    later = (event for event, _ in events[cut.events :] if isinstance(event, CommandReceived))
     marks = (
         event.model_copy(update={"file": ""})
-        for event, _ in events[cut.events :]
-        if isinstance(event, CommandReceived)
-        and event.verb == "mark"
-        and event.mark == "suspect"
-        and event.target in cut.state.nodes
+        for event in later
+        if (event.verb, event.mark) == ("mark", "suspect") and event.target in cut.state.nodes
     )
-    tested = any(
-        isinstance(event, SealedTestScored | RunBranched) and getattr(event, "tested", True) for event, _ in events
-    )
+    scored = (event for event, _ in events if isinstance(event, SealedTestScored | RunBranched))
+    tested = any(getattr(event, "tested", True) for event in scored)
     return BranchOrigin(folder, point, tuple(rows[: cut.events]), cut, tuple(marks), tested)
 
 
@@ -104,18 +101,12 @@ def create_branch(origin: BranchOrigin, changes: BranchChanges, root: Path) -> N
                     "recorded one: the branch would use other data"
                 )
         write_file(draft / "config.yaml", settings_to_yaml(changes.settings))
-        installed, python = origin.cut.state.search.installed_packages, changes.settings.sandbox.python
-        write_file(
-            folder.environment,
-            format_environment(python, installed.packages, installed.sha256)
-            if installed is not None
-            else format_environment(python),
-        )
+        installed = origin.cut.state.search.installed_packages
+        more = (installed.packages, installed.sha256) if installed is not None else ()
+        write_file(folder.environment, format_environment(changes.settings.sandbox.python, *more))
         now = max(time.time(), origin.rows[-1][0])
-        added = [
-            (now, event.model_dump_json()) for event in _build_first_events(origin, changes, folder, name=root.name)
-        ]
-        write_rows(folder.events, "run", [*origin.rows, *added])
+        added = _build_first_events(origin, changes, folder, name=root.name)
+        write_rows(folder.events, "run", [*origin.rows, *((now, event.model_dump_json()) for event in added)])
         if root.exists():
             raise FileExistsError(f"{root} already exists")
         os.rename(draft, root)
@@ -148,14 +139,12 @@ def _build_first_events(
         tested=origin.tests_scored,
         later_ancestors=tuple(one.parent for one in origin.cut.later_branchings),
     )
-    log = (
-        origin.folder.events
-    )  # read again, since the parent may be running and may have deleted files before they were copied
+    # read again, since the parent may be running and may have deleted files before they were copied
+    log = origin.folder.events
     yield from find_deletions((event for event, _ in parse_events(read_rows(log), log)), origin.cut.state)
     yield from origin.marks
     if addition.note:
-        yield CommandReceived(
-            verb="note", target=origin.cut.state.search.stage or "", text=addition.note, by=addition.author
-        )
+        stage = origin.cut.state.search.stage or ""
+        yield CommandReceived(verb="note", target=stage, text=addition.note, by=addition.author)
     if addition.user_code is not None:
         yield from build_first_choice(origin.cut.state, origin.point, addition.user_code, folder)

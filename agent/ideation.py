@@ -89,9 +89,8 @@ def ideate(
             asyncio.run(_ideate(order, settings, log, on_idea))
             return log.state
     except (ModelConfigError, CatalogueError):
-        if (
-            made and not fold_events(read_events(folder / EVENTS_FILE)).calls.answers
-        ):  # keep billed answers for resuming
+        state = fold_events(read_events(folder / EVENTS_FILE))
+        if made and not state.calls.answers:  # billed answers are kept for resuming
             shutil.rmtree(folder)
         raise
 
@@ -107,9 +106,8 @@ async def _ideate(
         if order.context is not None:
             copy_documents(order.context, folder / "context")
         copies, refused = read_copies(folder / "context")
-        if study.state.paper.context is None and (
-            copies or refused
-        ):  # documents are summarised once, before the first idea
+        # documents are summarised once, before the first idea
+        if study.state.paper.context is None and (copies or refused):
             k = decision_number(study.recorder, RunTask(task="context"))
             log.append(await digest_documents(models.make_client(k, 0), copies, refused))
             log.append(TaskDone(k=k))
@@ -136,12 +134,13 @@ async def _record_start(order: IdeaTask, settings: Settings, log: EventLog) -> N
         )
     elif began.sha256 != order.sha256:
         raise UsageError(f"{log.path.parent} has ideas for another topic: choose another --out")
-    elif (
-        order.context is not None
-        and log.state.paper.context is None
-        and build_idea_work(1) in [one.action for one in log.state.decisions.values()]
-    ):
+    elif order.context is not None and log.state.paper.context is None and _has_begun(log.state):
         raise UsageError(f"{log.path.parent} was started without documents: choose another --out for --context")
+
+
+def _has_begun(state: RunState) -> bool:
+    """Return whether the first idea was decided on."""
+    return build_idea_work(1) in [one.action for one in state.decisions.values()]
 
 
 # --- the machine ----------------------------------------------------------------------------------------------------

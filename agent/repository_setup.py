@@ -54,10 +54,9 @@ def check_code(settings: Settings, kind: StudyKind = "paper") -> None:
     if kind == "paper":
         _check_predictions(settings)
         if not code.command or not (code.metric or code.predictions):
-            raise UsageError(
-                f"--code needs {'--metric' if code.command else '--command'}: the command, with "
-                "{seed} in place of the seed, and where its result is"
-            )
+            lacking = "--metric" if code.command else "--command"
+            where = "the command, with {seed} in place of the seed, and where its result is"
+            raise UsageError(f"--code needs {lacking}: {where}")
         parse_hidden_output(settings)
     elif code.truth is not None:
         check_truth(code.truth, code.repository, list(code.mounts.values()))
@@ -141,13 +140,8 @@ def copy_repository(settings: Settings, folder: RunFolder) -> Settings:
     if code.repository is None:
         return settings
     found = open_mirror(folder).import_head(code.repository, dirty=code.dirty)
-    return settings.model_copy(
-        update={
-            "code": code.model_copy(
-                update={"repository": code.repository.absolute(), "commit": found.commit, "tree": found.tree}
-            )
-        }
-    )
+    known = {"repository": code.repository.absolute(), "commit": found.commit, "tree": found.tree}
+    return settings.model_copy(update={"code": code.model_copy(update=known)})
 
 
 def import_repository(
@@ -235,11 +229,8 @@ def find_writing_lines(run: Path, state: RunState, key: str) -> tuple[SourceLoca
     mirror, made = open_mirror(RunFolder(run)), parse_arm_code(source, arm)
     texts = mirror.read_texts(mirror.apply_patch(code.tree, made.patch))
     files = re.findall(r"^\+\+\+ b/(.+)$", made.patch, re.MULTILINE)
-    patch = (
-        SourceLocation(
-            file=f"nodes/{node}/source/{format_arm_path(arm, '.diff')}", line=1, text=f"changes {', '.join(files)}"
-        ),
-    )
+    path = f"nodes/{node}/source/{format_arm_path(arm, '.diff')}"
+    patch = SourceLocation(file=path, line=1, text=f"changes {', '.join(files)}")
     if code.results is not None:
         found = find_lines(texts, [rest.split("/")[1], PurePosixPath(code.results.file).name], quoted=True)
     else:
@@ -249,4 +240,4 @@ def find_writing_lines(run: Path, state: RunState, key: str) -> tuple[SourceLoca
         SourceLocation(file=f"{code.commit[:12]}:{path}", line=number, text=line)
         for path, number, line in found[:MAX_LOCATIONS]
     )
-    return (*(patch if made.patch else ()), *lines)
+    return (*([patch] if made.patch else ()), *lines)

@@ -107,6 +107,9 @@ def start_study(
                 copy_documents(settings.context, folder.context)
             if settings.paper.bib is not None:
                 write_file(folder.library, settings.paper.bib.read_bytes())
+            rate = None
+            if chosen is not None:
+                rate = measure_machine_rate(settings.sandbox, at_once=settings.search.num_workers)
             started = RunStarted(
                 kind=kind,
                 idea=idea,
@@ -119,9 +122,7 @@ def start_study(
                 template="" if chosen is None else template.copy_template(chosen, folder.templates),
                 plan=plan,
                 review=review,
-                rate=None
-                if chosen is None
-                else measure_machine_rate(settings.sandbox, at_once=settings.search.num_workers),
+                rate=rate,
             )
         except BaseException:  # nothing was started
             shutil.rmtree(root)
@@ -176,7 +177,7 @@ def find_changes(folder: Path, settings: Settings, kind: StudyKind) -> dict[str,
     changes = list_differences(known, settings)
     changes = {key: value for key, value in changes.items() if not key.startswith(SET_BY_THE_PROGRAM)}
     requested = [key for key in changes if key.startswith(("code.", "ablation.", "question.", "seed"))]
-    return None if any(key not in LATER_OPTIONS for key in requested) else changes
+    return changes if set(requested) <= set(LATER_OPTIONS) else None
 
 
 def resume_run(run: Path, overrides: dict[str, Any], *, listener: EventListener) -> int:
@@ -225,9 +226,7 @@ def rewrite_paper(
     """
     state = read_state(run)
     if state.kind != "paper":
-        raise UsageError(
-            f"{run} has no paper: it is the folder of {'an ablation' if state.kind == 'ablation' else 'a question'}"
-        )
+        raise UsageError(f"{run} has no paper, so it cannot be written again")
     if state.started is None or state.phase != "done":
         raise RecordError(f"{run} is not finished: finish it first with scientist resume {run}")
     folder, version = RunFolder(run), state.paper.version + 1
@@ -285,13 +284,11 @@ def compute_revision_limits(state: RunState, settings: Settings, given: Mapping[
     assert state.started is not None
     spent = state.calls.spent_cost
     time_limit = settings.time_limit if "time_limit" in given else float(state.started.settings["time_limit"])
-    before = {"usd": spent.usd, "tokens": spent.tokens, "gpu_hours": spent.gpu_seconds / 3600}
-    caps = {
-        f"budget.{name}": amount + (getattr(settings.budget, name) or 0)
-        for name, amount in before.items()
-        if f"budget.{name}" in given
-    }
-    return {"time_limit": state.active_seconds + time_limit, **caps}
+    limits = {"time_limit": state.active_seconds + time_limit}
+    for name, amount in {"usd": spent.usd, "tokens": spent.tokens, "gpu_hours": spent.gpu_seconds / 3600}.items():
+        if f"budget.{name}" in given:
+            limits[f"budget.{name}"] = amount + (getattr(settings.budget, name) or 0)
+    return limits
 
 
 def _check_rewritable(state: RunState, folder: RunFolder, *, has_new_template: bool) -> None:

@@ -14,7 +14,6 @@ from rich.text import Text
 from labwright.agent.campaign import (
     QUEUE_FOLDER,
     STOP_FILE,
-    CampaignItem,
     CampaignRunner,
     CampaignRuns,
     create_campaign,
@@ -136,9 +135,7 @@ def run_in_folder(folder: Path, *, json: bool = False) -> int:
     folder = folder.absolute()
     terms = read_campaign(folder).terms
     if terms is not None and terms.entry_kind == "tasks":
-        raise UsageError(
-            f"{folder} belongs to a benchmark: continue with the command that started it (scientist bench)"
-        )
+        raise UsageError(f"{folder} belongs to a benchmark: continue with the command that started it: scientist bench")
 
     def report(event: CampaignEvent) -> None:
         if not json:
@@ -211,28 +208,26 @@ def _read_runs(folder: Path, state: CampaignState) -> Iterator[tuple[str, RunSta
 def _build_row(
     one: CampaignEntry, run: RunState | None, decided: Mapping[str, tuple[HypothesisDecision, ...]]
 ) -> CampaignRow:
-    code = one.end.code if one.end is not None else None
-    ended = {0: "released", 3: "released, cut short", 4: "not released"}.get(code if code is not None else -1, "done")
-    base = CampaignRow(
-        name=one.name, title=one.title, why=one.status_reason, state=ended if one.status == "done" else one.status
-    )
-    if run is None:
-        return base
+    code = one.end.code if one.end is not None and one.end.code is not None else -1
+    ended = {0: "released", 3: "released, cut short", 4: "not released"}.get(code, "done")
+    run = run or RunState()
     judged = run.paper.judged.judgement if run.paper.judged is not None else None
     scores = {score.dimension.lower(): score.score for score in judged.scores} if judged is not None else {}
-    return base.model_copy(
-        update={
-            "judge": scores.get("overall"),
-            "cost": run.calls.total_usage,
-            "hours": run.active_seconds / 3600,
-            "verdicts": tuple(
-                CampaignVerdict(
-                    hypothesis=each.hypothesis.id, verdict=each.verdict, level=each.level, confirmed=each.confirmed
-                )
-                for each in decided.get(one.name, ())
-                if each.hypothesis.confirmatory
-            ),
-        }
+    return CampaignRow(
+        name=one.name,
+        title=one.title,
+        why=one.status_reason,
+        state=ended if one.status == "done" else one.status,
+        judge=scores.get("overall"),
+        cost=run.calls.total_usage,
+        hours=run.active_seconds / 3600,
+        verdicts=tuple(
+            CampaignVerdict(
+                hypothesis=each.hypothesis.id, verdict=each.verdict, level=each.level, confirmed=each.confirmed
+            )
+            for each in decided.get(one.name, ())
+            if each.hypothesis.confirmatory
+        ),
     )
 
 
@@ -249,22 +244,18 @@ def _format_report(found: CampaignReport) -> Iterator[Text | Table]:
         for one in found.lines
     ]
     yield Table.of(("idea", "state", "verdicts", "judge", "cost", "time"), rows)
-    yield format_line(
-        f"{format_quantity(len(found.lines), 'idea')}, ${found.usd:.2f}, {format_duration(3600 * found.hours)} of runs"
-        + (f"; in use by {found.working}" if found.working else "")
-    )
+    spent = f"${found.usd:.2f}, {format_duration(3600 * found.hours)} of runs"
+    working = f"; in use by {found.working}" if found.working else ""
+    yield format_line(f"{format_quantity(len(found.lines), 'idea')}, {spent}{working}")
     if any(each.confirmed for one in found.lines for each in one.verdicts):
         yield format_line("verdicts are corrected over the campaign (Holm); each paper corrects only its own")
-    if tests := {name: uses for name, uses in found.tests.items() if uses > 1}:
-        yield format_line(
-            "test splits scored by more than one study: "
-            + ", ".join(f"{name} ({uses})" for name, uses in tests.items())
-        )
+    if tests := ", ".join(f"{name} ({uses})" for name, uses in found.tests.items() if uses > 1):
+        yield format_line(f"test splits scored by more than one study: {tests}")
 
 
 def _format_verdicts(one: CampaignRow) -> str:
     return "; ".join(
-        f"{each.hypothesis} {each.verdict}" + ("" if each.confirmed else " (preview)") for each in one.verdicts
+        f"{each.hypothesis} {each.verdict}{'' if each.confirmed else ' (preview)'}" for each in one.verdicts
     )
 
 
@@ -291,26 +282,17 @@ def add_to_queue(args: QueueAdd) -> int:
     names = [one.name for one in found]
     if known := next((name for name in names if name in state.entries or names.count(name) > 1), None):
         raise UsageError(f"{args.campaign} already has an idea named {known}: change its Name")
-    if not _try_add(args.campaign, found):
-        print(f"{len(found)} added; {find_owner(args.campaign) or 'the running process'} will start them")
-    return DONE
-
-
-def _try_add(folder: Path, found: list[CampaignItem]) -> bool:
-    """If no process is working on the campaign, record the ideas and return True; otherwise queue them for that
-    process.
-    """
     try:
-        with acquire_lock(folder), closing(CampaignLog(folder)) as log:
+        with acquire_lock(args.campaign), closing(CampaignLog(args.campaign)) as log:
             for one in found:
                 enqueue(log, one)
-    except RunLockedError:
+        print(f"{len(found)} added; run them: scientist resume {args.campaign}")
+    except RunLockedError:  # the process that works on the campaign reads the files
         for one in found:
             assert one.idea is not None
-            write_file(folder / QUEUE_FOLDER / f"{one.name}.json", one.idea.model_dump_json(by_alias=True))
-        return False
-    print(f"{len(found)} added; run them: scientist resume {folder}")
-    return True
+            write_file(args.campaign / QUEUE_FOLDER / f"{one.name}.json", one.idea.model_dump_json(by_alias=True))
+        print(f"{len(found)} added; {find_owner(args.campaign) or 'the running process'} will start them")
+    return DONE
 
 
 def list_queue(args: QueueList) -> int:

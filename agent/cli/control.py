@@ -104,16 +104,14 @@ def _is_acknowledged(file: Path) -> bool:
 
 
 def _describe_effect(path: Path, command: CommandReceived) -> str:
-    resume = f"scientist resume {path}"
+    resume, has_changes = f"scientist resume {path}", command.plan is not None or command.draft is not None
     return {
         "pause": f"nothing new starts, running work finishes; continue with: {resume}",
         "resume": "the run continues",
         "stop": f"the run ends within its grace period; continue with: {resume}",
         "kill": f"its work is stopped and its slot is freed: {shorten(command.text, 80)}",
         "mark": "it gets no more children" if command.mark == "closed" else "its numbers are not used in decisions",
-        "approve": "your changes are checked, then the run continues"
-        if command.plan is not None or command.draft is not None
-        else "the run continues",
+        "approve": "your changes are checked, then the run continues" if has_changes else "the run continues",
         "amend": "the plan is amended, and the paper discloses it",
         "note": "the next prompts of the stage will show it",
     }[command.verb]

@@ -182,9 +182,8 @@ def to_terminal(table: Table) -> rich.table.Table:
     """Convert a table for the terminal, without borders; cells that are styled texts keep their style."""
     made = rich.table.Table(box=None, padding=(0, 2, 0, 0))
     for column in table.columns:
-        made.add_column(
-            Text(to_plain(column.title)), justify="right" if column.kind == "number" else "left", overflow="fold"
-        )
+        side = "right" if column.kind == "number" else "left"
+        made.add_column(Text(to_plain(column.title)), justify=side, overflow="fold")
     for row in table.rows:
         made.add_row(*(cell if isinstance(cell, Text) else Text(to_plain(format_cell(cell))) for cell in row))
     return made

@@ -5,7 +5,6 @@ Also `scientist memory` and `scientist prefetch`.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,20 +51,10 @@ def show_store(args: Store) -> int:
 def _format_store(
     place: ContentStore, left: list[StoreEntry], gone: list[StoreEntry], changed: set[str]
 ) -> Iterator[Text | Table]:
-    yield Table.of(
-        ("kind", "name", "MB", "last used", "key", ""),
-        (
-            (
-                one.kind,
-                one.name,
-                f"{one.bytes / 1e6:.1f}",
-                time.strftime("%Y-%m-%d", time.localtime(one.used)),
-                one.key[:12],
-                "CHANGED" if one.key in changed else "used by runs" if one.shared else "",
-            )
-            for one in left
-        ),
-    )
+    marks = {one.key: "CHANGED" if one.key in changed else "used by runs" if one.shared else "" for one in left}
+    days = {one.key: f"{datetime.fromtimestamp(one.used):%Y-%m-%d}" for one in left}
+    rows = ((one.kind, one.name, f"{one.bytes / 1e6:.1f}", days[one.key], one.key[:12], marks[one.key]) for one in left)
+    yield Table.of(("kind", "name", "MB", "last used", "key", ""), rows)
     total = sum(one.bytes for one in left)
     yield format_line(f"{place.root}: {format_quantity(len(left), 'item')}, {total / 1e6:.1f} MB")
     if gone:
@@ -85,9 +74,8 @@ def list_records(args: MemoryList) -> int:
     if args.json:
         print(format_study_json(found.studies))
     else:
-        print_lines(
-            [line for one in found.studies for line in _format_study(one)] or [format_line("no records", "dim")]
-        )
+        lines = [line for one in found.studies for line in _format_study(one)]
+        print_lines(lines or [format_line("no records", "dim")])
     return DONE
 
 

@@ -65,11 +65,8 @@ print("hello")
 
 def check_packages() -> Verdict:
     """Check whether every package that the program needs is installed in an allowed version."""
-    needed = [
-        one
-        for one in map(Requirement, requires("labwright") or ())
-        if one.marker is None or one.marker.evaluate({"extra": ""})
-    ]
+    every = map(Requirement, requires("labwright") or ())
+    needed = [one for one in every if one.marker is None or one.marker.evaluate({"extra": ""})]
     wrong: list[str] = []
     for one in needed:
         try:
@@ -90,9 +87,8 @@ def check_experiment_packages(python: str) -> Verdict:
     except ExecutorError as error:
         return Verdict("fault", str(error), f"check sandbox.python ({python})")
     installed = environment.list_packages(python)
-    missing = [
-        name for name in environment.REPORTED_PACKAGES if not any(one.startswith(f"{name} ") for one in installed)
-    ]
+    found = {one.partition(" ")[0] for one in installed}
+    missing = [name for name in environment.REPORTED_PACKAGES if name not in found]
     if not missing:
         return Verdict("ok", ", ".join(installed))
     fix = f"to install: {python} -m pip install {' '.join(missing)}"
@@ -126,15 +122,14 @@ def check_gpu(interpreter: str, device: str) -> Verdict:
     """
     names = list[str]()
     try:
-        ran = subprocess.run(
+        ran = subprocess.check_output(
             [interpreter, "-c", TORCH_CODE],
-            capture_output=True,
+            stderr=subprocess.PIPE,
             text=True,
             timeout=TORCH_LIMIT_SECONDS,
             stdin=subprocess.DEVNULL,
-            check=True,
         )
-        cuda, names = json.loads(ran.stdout)
+        cuda, names = json.loads(ran)
         why = f"torch sees no GPU; its CUDA version is {cuda or '-'}"
         is_broken = False
     except (OSError, ValueError, subprocess.SubprocessError) as error:
