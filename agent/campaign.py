@@ -206,11 +206,8 @@ class CampaignRuns:
     def read_end(self, entry: CampaignEntry, returned: int | None) -> RunEnded:
         run = self.folder / RUNS_FOLDER / entry.name
         if not is_run(run):
-            return RunEnded(
-                name=entry.name,
-                code=returned if returned is not None and returned >= 0 else None,
-                why=read_last_line(self.folder, entry.name),
-            )
+            code = returned if returned is not None and returned >= 0 else None
+            return RunEnded(name=entry.name, code=code, why=read_last_line(self.folder, entry.name))
         try:
             state = read_state(run)
             subjects = read_exchanges(run).spent
@@ -221,9 +218,8 @@ class CampaignRuns:
             code, why = state.process_end.exit_code, state.process_end.reason
         if code == 130 and returned == 2:  # refused before it was resumed
             code, why = 2, read_last_line(self.folder, entry.name)
-        return RunEnded(
-            name=entry.name, code=code, why=why, spent=compute_spent(state, subjects), seconds=state.active_seconds
-        )
+        spent = compute_spent(state, subjects)
+        return RunEnded(name=entry.name, code=code, why=why, spent=spent, seconds=state.active_seconds)
 
 
 def share_options(share: RunAllowance) -> list[str]:
@@ -338,22 +334,21 @@ class CampaignRunner:
     def _launch_next(self) -> bool:
         """Start the next job if there is room; return whether one was started."""
         terms, now = self.state.terms, time.monotonic()
-        ready = [
+        due = (
             one
             for one in self._waiting_entries
-            if now >= self._ended_at.get(one.name, 0.0) + self.backoff_seconds * one.tries or not one.tries
-        ]
-        if terms is None or not ready or len(self.state.running_entries) >= terms.parallel or not self._has_time_left:
+            if not one.tries or now >= self._ended_at.get(one.name, 0.0) + self.backoff_seconds * one.tries
+        )
+        if terms is None or len(self.state.running_entries) >= terms.parallel or not self._has_time_left:
             return False
-        self._launch(ready[0], self.state.compute_allowance(ready[0].name, self._log.read_clock()))
-        return True
-
-    def _launch(self, one: CampaignEntry, share: RunAllowance) -> None:
+        if (one := next(due, None)) is None:
+            return False
+        share = self.state.compute_allowance(one.name, self._log.read_clock())
         try:
             command = self.jobs.build_command(one, share)
         except RecordError as error:
             self._append(EntryRefused(name=one.name, why=str(error)))
-            return
+            return True
         self._append(RunLaunched(name=one.name, share=share))
         with self._lock_file(one.name) as lock, open(self.folder / LOGS_FOLDER / f"{one.name}.log", "ab") as output:
             fcntl.flock(lock, fcntl.LOCK_EX)  # the child inherits and keeps the lock
@@ -369,6 +364,7 @@ class CampaignRunner:
             os.ftruncate(lock, 0)
             os.pwrite(lock, str(process.pid).encode(), 0)
         self._processes[one.name] = process
+        return True
 
     @contextmanager
     def _lock_file(self, name: str) -> Generator[int]:

@@ -12,12 +12,12 @@ Raises `SettingsError` if a key or value is wrong; the message names the key, th
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
 from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -321,9 +321,8 @@ def _replace_missing(recorded: Mapping[str, Any], run: RunFolder) -> dict[str, t
 
 def override_from_file(settings: Settings, path: Path) -> Settings:
     """Return the settings with those of a YAML file applied. Raises `SettingsError`."""
-    return _build_settings(
-        settings.model_dump(mode="json"), [(f"in {path}", read_config(path, os.environ), path.parent)]
-    )
+    layer = f"in {path}", read_config(path, os.environ), path.parent
+    return _build_settings(settings.model_dump(mode="json"), [layer])
 
 
 def _load_keys(settings: Settings) -> Settings:
@@ -343,10 +342,7 @@ def read_config(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
         raise SettingsError(f"cannot read the configuration file {path}: {why}") from None
     if not isinstance(found, dict | None):
         raise SettingsError(f"{path} must contain `key: value` lines, not {type(found).__name__}")
-    return {
-        str(key): _expand_variables(value, environment, path)
-        for key, value in cast("dict[Any, Any]", found or {}).items()
-    }
+    return _expand_variables(found or {}, environment, path)
 
 
 def settings_from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -413,8 +409,8 @@ _Layer = tuple[str, Mapping[str, Any], Path]
 
 
 _RETIRED_KEYS = frozenset(
-    {"sandbox.pool", "literature.cache", "literature.cache_days", "code.scale", "code.resume", "ablation.proxy"}
-    | {"search.family", "alerts.webhook", "alerts.ntfy"}
+    "sandbox.pool literature.cache literature.cache_days code.scale code.resume ablation.proxy search.family "
+    "alerts.webhook alerts.ntfy".split()
 )
 """Settings of earlier versions, which recorded runs may have."""
 
@@ -496,24 +492,19 @@ def _check_key(path: str, where: str, known: Sequence[str]) -> None:
 def _find_nearest_key(path: str, known: Sequence[str]) -> str:
     """Return the most similar known key. The last component has double weight, and more if it is identical."""
 
+    last = path.rpartition(".")[2]
+
     def alike(one: str) -> float:
-        last, other = path.rpartition(".")[2], one.rpartition(".")[2]
-        return (
-            difflib.SequenceMatcher(None, path, one).ratio()
-            + (last == other)
-            + difflib.SequenceMatcher(None, last, other).ratio()
-        )
+        other = one.rpartition(".")[2]
+        return (last == other) + sum(SequenceMatcher(None, *two).ratio() for two in ((path, one), (last, other)))
 
     return repr(max(known, key=alike))
 
 
 def _format_error(error: ErrorDetails, origin: Mapping[str, str], known: Sequence[str]) -> str:
     path = ".".join(str(part) for part in error["loc"] if part != "[key]")
-    label = next(
-        (text for key, text in origin.items() if f"{path}.".startswith(f"{key}.") or key.startswith(f"{path}.")),
-        "in the settings",
-    )
-    where = f"{path!r} ({label})"
+    labels = (text for key, text in origin.items() if f"{path}.".startswith(f"{key}.") or key.startswith(f"{path}."))
+    where = f"{path!r} ({next(labels, 'in the settings')})"
     if error["type"] == "extra_forbidden":
         return f"unknown setting {where}; did you mean {_find_nearest_key(path, known)}?"
     if error["type"] == "value_error":
@@ -535,9 +526,8 @@ def _expand_variables(value: Any, environment: Mapping[str, str], path: Path) ->
     def fill(match: re.Match[str]) -> str:
         name, default = match["name"], match["default"]
         if name not in environment and default is None:
-            raise SettingsError(
-                f"{path} uses ${{{name}}}, which is not set: export {name}, or write ${{{name}:-default}}"
-            )
+            fix = f"export {name}, or write ${{{name}:-default}}"
+            raise SettingsError(f"{path} uses ${{{name}}}, which is not set: {fix}")
         return environment.get(name, default or "")
 
     return re.sub(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\}", fill, value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from labwright.inspector.safe_text import format_clock_time, format_duration, shorten, to_plain
@@ -165,16 +165,6 @@ def _describe_look(event: search_events.LookTaken, _: RunState) -> str:
     return f"look {event.look + 1} at {format_quantity(len(event.seeds), 'fresh seed')}: {after}"
 
 
-def _describe_ablations(event: search_events.AblationsPlanned, _: RunState) -> str:
-    planned = _join(one.name for one in event.ablations)
-    return f"ablations planned: {planned}" if planned else f"no ablations planned: {shorten(event.why, 100)}"
-
-
-def _describe_missing(event: search_events.MissingAblationsNamed, _: RunState) -> str:
-    asked = _join(one.ablation.name for one in event.missing)
-    return f"ablations requested by the reviewer: {asked}" if asked else f"no missing ablations: {_short(event.why)}"
-
-
 def _describe_documents(event: paper_events.ContextRead, _: RunState) -> str:
     read = ", ".join(f"{shorten(one.file, 60)} ({len(one.statements)} statements)" for one in event.documents)
     return f"documents read: {read or 'none'}" + "".join(f"; not read: {shorten(one, 200)}" for one in event.refused)
@@ -252,10 +242,6 @@ def format_judgement(event: paper_events.PaperJudged) -> str:
 
 def _short(text: str) -> str:
     return shorten(text, 100)
-
-
-def _join(names: Iterable[str]) -> str:
-    return shorten(", ".join(names), 100)
 
 
 def _add(before: str, text: str, width: int, after: str = "") -> str:
@@ -357,11 +343,17 @@ _DESCRIPTIONS: Final[Mapping[type, Callable[[Any, RunState], str | None]]] = {
         f"{format_duration(e.write_up)} for the paper"
     ),
     search_events.StageSummarised: lambda e, _: f"{e.summary.stage} report: {_short(e.summary.found)}",
-    search_events.AblationsPlanned: _describe_ablations,
-    search_events.MissingAblationsNamed: _describe_missing,
+    search_events.AblationsPlanned: lambda e, _: (
+        _add("ablations planned: ", ", ".join(one.name for one in e.ablations), 100)
+        or f"no ablations planned: {_short(e.why)}"
+    ),
+    search_events.MissingAblationsNamed: lambda e, _: (
+        _add("ablations requested by the reviewer: ", ", ".join(one.ablation.name for one in e.missing), 100)
+        or f"no missing ablations: {_short(e.why)}"
+    ),
     search_events.AddendumRegistered: lambda e, _: (
-        f"addendum registered for reviewers: arms {_join(one.ablation.name for one in e.accepted) or 'none'}; "
-        f"{format_quantity(len(e.seeds), 'further seed')}"
+        f"addendum registered for reviewers: {format_quantity(len(e.seeds), 'further seed')}, arms "
+        f"{_short(', '.join(one.ablation.name for one in e.accepted)) or 'none'}"
     ),
     search_events.SealedTestScored: lambda e, _: (
         f"{e.node} test predictions scored ({format_quantity(len(e.measurements), 'value')})"

@@ -125,18 +125,20 @@ class PaperSources:
     @cached_property
     def uses(self) -> dict[str, tuple[SourceLocation, ...]]:
         """Key -> locations where the paper prints it."""
-        found: dict[str, list[SourceLocation]] = {}
+        found = defaultdict[str, list[SourceLocation]](list)
         for file, number, line in self._lines:
-            bits = (
-                split_text(line.replace(r"\allowbreak{}", ""), self._printed) if MACRO_USE_PATTERN.search(line) else ()
-            )
-            for at, bit in enumerate(bits):
-                if bit.key and bit.key not in {one.key for one in bits[:at]}:
-                    before, after = ("".join(one.text for one in part) for part in (bits[:at], bits[at:]))
-                    start = before.rfind(" ", 0, max(0, len(before) - 60)) + 1
-                    around = ("... " if start else "") + _shorten((before[start:] + after).strip())
-                    found.setdefault(bit.key, []).append(SourceLocation(file=file, line=number, text=around))
+            for key, text in self._find_uses(line):
+                found[key].append(SourceLocation(file=file, line=number, text=text))
         return {key: tuple(places) for key, places in found.items()}
+
+    def _find_uses(self, line: str) -> Iterator[tuple[str, str]]:
+        """Yield each key that a line prints, once, and the text around it."""
+        bits = split_text(line.replace(r"\allowbreak{}", ""), self._printed) if MACRO_USE_PATTERN.search(line) else ()
+        for at, bit in enumerate(bits):
+            if bit.key and bit.key not in {one.key for one in bits[:at]}:
+                before, after = ("".join(one.text for one in part) for part in (bits[:at], bits[at:]))
+                start = before.rfind(" ", 0, max(0, len(before) - 60)) + 1
+                yield bit.key, ("... " if start else "") + _shorten((before[start:] + after).strip())
 
     def find_recorded(self, number: str, start: str = "") -> Iterator[SourceLocation]:
         """Yield lines that start with a text and have the number in recorded text (`\\rec`) that has no key."""
@@ -170,14 +172,9 @@ class PaperSources:
 class AnswerSources(PaperSources):
     """Maps the printed values of a question to lines of its report, where each value has its key."""
 
-    @cached_property
-    def uses(self) -> dict[str, tuple[SourceLocation, ...]]:
-        found: dict[str, list[SourceLocation]] = {}
-        for file, number, line in self._lines:
-            for key in re.findall(r"`([^`]+)`", line):
-                if key in self._printed:
-                    found.setdefault(key, []).append(SourceLocation(file=file, line=number, text=_shorten(line)))
-        return {key: tuple(places) for key, places in found.items()}
+    def _find_uses(self, line: str) -> Iterator[tuple[str, str]]:
+        keys = (key for key in re.findall(r"`([^`]+)`", line) if key in self._printed)
+        yield from ((key, _shorten(line)) for key in keys)
 
 
 def _shorten(text: str, width: int = 140) -> str:
@@ -348,11 +345,8 @@ class NumberTracer:
         for claim in self._known.values():
             if isinstance(claim, ClaimDifference):
                 continue
-            hits = [
-                (node, seed)
-                for node, seed, value in zip(claim.nodes, claim.seeds, claim.values, strict=True)
-                if f"{value:.4g}" == number
-            ]
+            values = zip(claim.nodes, claim.seeds, claim.values, strict=True)
+            hits = [(node, seed) for node, seed, value in values if f"{value:.4g}" == number]
             begins = f"{claim.dataset} & {claim.name.replace('_', ' ')} & {claim.condition} &"
             rows = tuple(self._sources.find_recorded(number, begins)) if hits else ()
             for node, seed in hits:
@@ -413,27 +407,21 @@ class NumberTracer:
         behind = [self._trace_claim(part, "", "", ()) for part in self._find_read_claims(one)]
         added = (node for node in find_added_replicates(self._state) if node.seed in one.found.seeds)
         by_seed = {node.seed: node.id for node in (*find_deciding_nodes(self._state)[0], *added)}
-        plan = self._plan
+        units = (
+            NumberOrigin(node=by_seed[seed], seed=seed, value=value, condition=one.found.effect.estimand)
+            for seed, value in zip(one.found.seeds, one.found.values, strict=False)
+            if seed in by_seed
+        )
+        names = list_effect_datasets(self._plan, one.found.effect) if self._plan is not None else ()
         return TraceCandidate(
             kind="claim",
             key=strip_form(key),
             what=one.what,
             printed=self._printed[key],
             places=uses.get(key, ()),
-            origins=(
-                *(
-                    NumberOrigin(node=by_seed[seed], seed=seed, value=value, condition=one.found.effect.estimand)
-                    for seed, value in zip(one.found.seeds, one.found.values, strict=False)
-                    if seed in by_seed
-                ),
-                *(origin for each in behind for origin in each.origins),
-            ),
+            origins=(*units, *(origin for each in behind for origin in each.origins)),
             code=tuple(dict.fromkeys(place for each in behind for place in each.code)),
-            data=tuple(
-                line
-                for name in (list_effect_datasets(plan, one.found.effect) if plan is not None else ())
-                for line in self._describe_data(name)
-            ),
+            data=tuple(line for name in names for line in self._describe_data(name)),
             reproduce_command=self._format_reproduce_command([*by_seed.values()]),
         )
 

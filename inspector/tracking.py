@@ -218,12 +218,7 @@ class TrackerSync(AbstractContextManager["TrackerSync"]):
     line. A thread follows the log like any other view, so a slow or unavailable tracker never delays the run."""
 
     def __init__(
-        self,
-        folder: Path,
-        open_tracker: OpenTracker,
-        tell: Callable[[str], None],
-        *,
-        sync_seconds: float = SYNC_SECONDS,
+        self, folder: Path, open_tracker: OpenTracker, tell: Callable[[str], None], sync_seconds: float = SYNC_SECONDS
     ) -> None:
         self._folder, self._opened, self._tell, self._every = folder.resolve(), open_tracker, tell, sync_seconds
         self._over = Flag()

@@ -167,18 +167,17 @@ async def _prepare_run(
     if settings.context is not None:
         copy_documents(settings.context, folder.context)
     log = MemoryLog()
-    log.append(
-        RunStarted(
-            idea=idea,
-            settings=settings.model_copy(update={"gates": ()}).model_dump(mode="json"),
-            seed=settings.seed,
-            version=version("labwright"),
-            model=settings.models.model_names,
-            plan=plan,
-            review=review,
-            rate=measure_machine_rate(settings.sandbox, at_once=settings.search.num_workers),
-        )
+    started = RunStarted(
+        idea=idea,
+        settings=settings.model_copy(update={"gates": ()}).model_dump(mode="json"),
+        seed=settings.seed,
+        version=version("labwright"),
+        model=settings.models.model_names,
+        plan=plan,
+        review=review,
+        rate=measure_machine_rate(settings.sandbox, at_once=settings.search.num_workers),
     )
+    log.append(started)
     executor = LocalExecutor(1, folder.views, labels=folder.labels, settings=settings.sandbox, cache=folder.cache)
     try:
         await plan_data(
@@ -222,11 +221,9 @@ def format_dry_run(dry_run: DryRun) -> Iterator[Text]:
     yield from (_format_row(name, value) for name, value in rows if value)
     yield Text("estimated cost: likely / maximum", style="bold")
     yield from (_format_row(name, value) for name, value in _forecast_rows(dry_run))
-    yield Text(
-        f"this dry run made {format_quantity(spent.calls, 'model call')}: {format_count(spent.input_tokens)} "
-        f"tokens in, {format_count(spent.output_tokens)} out, {format_dollars(spent.usd, spent.unpriced)}",
-        style="dim",
-    )
+    tokens = f"{format_count(spent.input_tokens)} tokens in, {format_count(spent.output_tokens)} out"
+    calls, price = format_quantity(spent.calls, "model call"), format_dollars(spent.usd, spent.unpriced)
+    yield Text(f"this dry run made {calls}: {tokens}, {price}", style="dim")
 
 
 def _format_packages(found: InstalledPackages | None) -> str:
@@ -235,10 +232,8 @@ def _format_packages(found: InstalledPackages | None) -> str:
 
 def _review_rows(dry_run: DryRun) -> Iterator[tuple[str, str]]:
     papers = dry_run.prior_work.papers if dry_run.prior_work is not None else ()
-    yield from (
-        ("prior work", f"{one.title}: " + (", ".join(use.name for use in one.uses) or "nothing found in it"))
-        for one in papers
-    )
+    for one in papers:
+        yield "prior work", f"{one.title}: {', '.join(use.name for use in one.uses) or 'nothing found in it'}"
     if not papers:
         yield "prior work", "not read"
     if dry_run.protocol is not None:

@@ -90,10 +90,8 @@ def check_idea(args: IdeaCheck) -> int:
 
 def _format_check(idea: Idea, notes: list[str], faults: list[str]) -> Iterator[Text]:
     yield format_line(f"{idea.name}: {idea.title}", "bold")
-    yield format_line(
-        f"{format_quantity(len(idea.experiments), 'experiment')}; datasets: "
-        f"{'; '.join(idea.datasets) or 'the planner chooses'}"
-    )
+    datasets = "; ".join(idea.datasets) or "the planner chooses"
+    yield format_line(f"{format_quantity(len(idea.experiments), 'experiment')}; datasets: {datasets}")
     yield format_line(f"metric: {idea.metric or 'the planner chooses'}")
     yield from (format_line(one) for one in notes)
     yield from (format_line(one, "red") for one in faults)
@@ -113,10 +111,8 @@ def list_idea_faults(idea: Idea, settings: Settings) -> Iterator[str]:
     for text in idea.datasets:
         name = text.partition("=")[0].strip()
         if name not in known and not _names_any(text, known):
-            yield (
-                f"the idea's dataset {text!r} is none of {', '.join(known)}{_suggest(name, known)}; write your own as "
-                "NAME=PATH,target=COLUMN"
-            )
+            none = f"the idea's dataset {text!r} is none of {', '.join(known)}{_suggest(name, known)}"
+            yield f"{none}; write your own as NAME=PATH,target=COLUMN"
 
 
 def _names_any(text: str, names: list[str]) -> bool:
@@ -197,29 +193,19 @@ def propose_ideas(order: IdeaTask, args: Ideate | Follow) -> int:
     found, total = [one.idea for one in outcomes if one.idea is not None], state.calls.total_usage
     file = folder / "ideas.json"
     if args.json:
-        print(
-            dumps(
-                {
-                    "folder": str(folder),
-                    "file": str(file) if found else None,
-                    "ideas": [one.to_json() for one in found],
-                    "missing": [one.reason for one in outcomes if one.idea is None],
-                    "usd": total.usd,
-                    "calls": total.calls,
-                },
-                indent=1,
-            )
-        )
+        shown = {
+            "folder": str(folder),
+            "file": str(file) if found else None,
+            "ideas": [one.to_json() for one in found],
+            "missing": [one.reason for one in outcomes if one.idea is None],
+            "usd": total.usd,
+            "calls": total.calls,
+        }
+        print(dumps(shown, indent=1))
     elif found:
-        print_lines(
-            [
-                format_line(
-                    f"{len(found)} of {format_quantity(order.count, 'idea')}, "
-                    f"{format_quantity(total.calls, 'model call')}: {file}"
-                ),
-                format_line(f"continue with: scientist run --idea {file} --idea-idx 0"),
-            ]
-        )
+        made = f"{len(found)} of {format_quantity(order.count, 'idea')}, {format_quantity(total.calls, 'model call')}"
+        lines = (f"{made}: {file}", f"continue with: scientist run --idea {file} --idea-idx 0")
+        print_lines(map(format_line, lines))
     return LIMITED if len(found) < order.count else DONE
 
 

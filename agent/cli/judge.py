@@ -31,6 +31,7 @@ from labwright.record.schema.paper import (
     JudgePanel,
     JudgeView,
     RemovedPassage,
+    ScoreSpread,
 )
 from labwright.record.table import Table, format_quantity
 from labwright.record.zips import refuse_zip
@@ -76,21 +77,7 @@ def format_judgement(found: Judgement | JudgePanel) -> Iterator[Text | Table]:
         judgements = found.judgements
         yield format_line(f"{head}: {len(judgements)} of {format_quantity(found.asked, 'judgement')}")
         if found.dimensions and len(judgements) > 1:
-            yield Table.of(
-                ("dimension", "n", "mean", "sd", "range", "scores", ""),
-                (
-                    (
-                        one.dimension,
-                        str(one.n),
-                        f"{one.mean:.2f}",
-                        "-" if one.sd is None else f"{one.sd:.2f}",
-                        str(one.range),
-                        ", ".join(map(str, one.scores)),
-                        Text("judges disagree" if one.disagree else "", style="bold yellow"),
-                    )
-                    for one in found.dimensions
-                ),
-            )
+            yield Table.of(("dimension", "n", "mean", "sd", "range", "scores", ""), map(_list_spread, found.dimensions))
         for judgement in judgements:
             yield Text(f"\n{to_plain(judgement.model)}", style="bold")
             yield from _format_scores(judgement)
@@ -103,6 +90,13 @@ def format_judgement(found: Judgement | JudgePanel) -> Iterator[Text | Table]:
         yield from format_audit(found.audit)
     yield from format_removed(judgements[0].removed if judgements else ())
     yield from (format_line(warning, "yellow", label="warning: ") for warning in found.warnings)
+
+
+def _list_spread(one: ScoreSpread) -> tuple[str | Text, ...]:
+    """Return the row of a dimension: how much the judges' scores differ."""
+    sd, disagree = "-" if one.sd is None else f"{one.sd:.2f}", "judges disagree" if one.disagree else ""
+    scores = ", ".join(map(str, one.scores))
+    return one.dimension, str(one.n), f"{one.mean:.2f}", sd, str(one.range), scores, Text(disagree, "bold yellow")
 
 
 def format_audit(facts: AuditFacts) -> Iterator[Text]:
@@ -119,39 +113,15 @@ def format_audit(facts: AuditFacts) -> Iterator[Text]:
 def format_removed(removed: Sequence[RemovedPassage]) -> Iterator[Text]:
     """Format the passages that the guards removed."""
     if removed:
-        hidden = "1 passage was" if len(removed) == 1 else f"{len(removed)} passages were"
-        yield Text(f"{hidden} hidden from the model:", style="bold yellow")
-    yield from take_first(
-        [
-            format_line(f"{one.kind}, by the {one.by}, {one.where}: {one.text[:300]}", "yellow", label="removed: ")
-            for one in removed
-        ],
-        MAX_LISTED,
-    )
+        yield Text(f"hidden from the model: {format_quantity(len(removed), 'passage')}", style="bold yellow")
+    texts = (f"{one.kind}, by the {one.by}, {one.where}: {one.text[:300]}" for one in removed)
+    yield from take_first([format_line(text, "yellow", label="removed: ") for text in texts], MAX_LISTED)
 
 
 def _format_scores(found: Judgement) -> Iterator[Text | Table]:
     if found.heuristic:
         yield Text("HEURISTIC: computed from the record of the run; no model read the paper", style="bold yellow")
-    yield Table.of(
-        ("dimension", "score", "reason"),
-        (
-            *(
-                (
-                    one.check,
-                    "yes" if one.answer else "no",
-                    _format_reason(one.details, one.quote, one.quoted or not one.quote),
-                )
-                for one in found.checks
-            ),
-            *(
-                (one.dimension, f"{one.score}/{one.highest}", _format_reason(one.reason, one.quote, one.quoted))
-                for one in found.scores
-            ),
-            *_extra_score_rows(found),
-            ("confidence", f"{found.confidence}/{found.most_confidence}", ""),
-        ),
-    )
+    yield Table.of(("dimension", "score", "reason"), _list_score_rows(found))
     yield from (format_line(strength, "green", label="+ ") for strength in found.strengths)
     yield from (format_line(weakness, "red", label="- ") for weakness in found.weaknesses)
     results = [found.results] if found.results is not None else []
@@ -160,13 +130,19 @@ def _format_scores(found: Judgement) -> Iterator[Text | Table]:
         yield Text(f"{given.count(False)} of {format_quantity(len(given), 'quote')}: {NOT_QUOTED}", style="bold red")
 
 
-def _extra_score_rows(found: Judgement) -> Iterator[tuple[str, str, str | Text]]:
-    """Yield rows for the score of the text alone and for the origin of the results."""
+def _list_score_rows(found: Judgement) -> Iterator[tuple[str, str, str | Text]]:
+    """Yield rows for the checks, the scores, the score of the text alone, and the origin of the results."""
+    for one in found.checks:
+        reason = _format_reason(one.details, one.quote, one.quoted or not one.quote)
+        yield one.check, "yes" if one.answer else "no", reason
+    for one in found.scores:
+        yield one.dimension, f"{one.score}/{one.highest}", _format_reason(one.reason, one.quote, one.quoted)
     if (alone := found.text_alone) is not None:
         yield TEXT_ONLY_DIMENSION, f"{alone.score}/{alone.highest}", alone.reason
     if (one := found.results) is not None:
         mark = f" ({one.where})" if one.where else ""
         yield "results", one.answer, _format_reason(one.details, one.quote, one.quoted or not one.quote) + mark
+    yield "confidence", f"{found.confidence}/{found.most_confidence}", ""
 
 
 def _format_judge_inputs(judgements: Sequence[Judgement]) -> Iterator[Text]:

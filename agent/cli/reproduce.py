@@ -44,6 +44,7 @@ from labwright.stages.evidence.reproduction import (
     select_nodes,
 )
 
+REMOVED_FOLDERS = ("data", "cache", "control", "code")
 MAX_NUMBERS_SHOWN = 24
 """Maximum number of rows printed; `--json` has all."""
 
@@ -60,18 +61,15 @@ def run_reproduction(args: Reproduce) -> int:
     packages = restore_packages(state.search.installed_packages, RunFolder(run).packages_lock, settings.sandbox)
     nodes = [one.id for one in select_nodes(state, tuple(args.node or ()), limit=args.limit)]
     scratch, began = _create_scratch_folder(args.run), time.monotonic()
+    kept = None
     try:
         with acquire_lock(scratch):
             found = asyncio.run(_reproduce_nodes(state, nodes, settings, RunFolder(run), scratch, packages))
-    except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
-        raise
-    # keep the differing results for inspection
-    for folder in (
-        [scratch] if found.is_reproduced else [scratch / name for name in ("data", "cache", "control", "code")]
-    ):
-        shutil.rmtree(folder, ignore_errors=True)
-    kept, seconds = None if found.is_reproduced else str(scratch), time.monotonic() - began
+        kept = None if found.is_reproduced else str(scratch)
+    finally:  # differing results are kept for inspection
+        for folder in [scratch] if kept is None else [scratch / name for name in REMOVED_FOLDERS]:
+            shutil.rmtree(folder, ignore_errors=True)
+    seconds = time.monotonic() - began
     print_result(
         {
             "good": found.is_reproduced,
@@ -183,13 +181,11 @@ def format_reproduction(found: RunReproduction, *, seconds: float, kept: str | N
     yield from (format_line(f"{one.node}: {one.failure}", "red") for one in found.nodes if one.failure)
     order = {"missing": 0, "different": 0, "within noise": 1, "equal": 2}
     numbers = sorted(found.numbers, key=lambda one: (order[one.verdict], not one.claim))
-    yield Table.of(
-        ("number", "n", "recorded", "reproduced", "verdict"),
-        (
-            (one.key, f"{len(one.nodes)}/{one.replicates}", one.recorded, one.reproduced, _format_verdict(one))
-            for one in numbers[:MAX_NUMBERS_SHOWN]
-        ),
+    rows = (
+        (one.key, f"{len(one.nodes)}/{one.replicates}", one.recorded, one.reproduced, _format_verdict(one))
+        for one in numbers[:MAX_NUMBERS_SHOWN]
     )
+    yield Table.of(("number", "n", "recorded", "reproduced", "verdict"), rows)
     if len(numbers) > MAX_NUMBERS_SHOWN:
         yield Text(f"... {len(numbers) - MAX_NUMBERS_SHOWN} more: --json", style="dim")
     for what, by in count_verdicts(found).items():

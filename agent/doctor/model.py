@@ -126,11 +126,8 @@ def check_answers(model: ProbedModel) -> Iterator[tuple[str, Verdict]]:
         yield "model", Verdict("fault", str(error), fix)
         return
     without = f", without the parameters {', '.join(reply.left_out)}" if reply.left_out else ""
-    took = f"{reply.usage.input_tokens} tokens in, {reply.usage.output_tokens} out"
-    yield (
-        "model",
-        Verdict("ok", f"{reply.model} answers ({format_duration(time.monotonic() - began)}, {took}){without}"),
-    )
+    took = f"{format_duration(time.monotonic() - began)}, {reply.usage.input_tokens} tokens in"
+    yield "model", Verdict("ok", f"{reply.model} answers ({took}, {reply.usage.output_tokens} out){without}")
     colours = (ProbeColour(name="red", warm=True), ProbeColour(name="blue", warm=False))
     better = "choose a larger model: this one will often fail on the long answers of a run"
     verdict = Verdict("ok", "a small structured answer was correct at the first attempt")

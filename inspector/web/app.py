@@ -132,12 +132,10 @@ class Handlers:
             raise HTTPException(404, "view not found")
         pieces = self.get_fragments(name)
         version, made = pieces.render(view)
-        with pieces.run.lock:
-            state = pieces.run.state
-            title = state.started.idea.title if state.started else name
-            blank = pieces.run.trouble if state.started is None else ""
-        if blank:
-            return self.pages.render_view("unreadable", pieces.run, heading=title, why=blank)
+        state = pieces.run.state
+        title = state.started.idea.title if state.started else name
+        if state.started is None and pieces.run.trouble:
+            return self.pages.render_view("unreadable", pieces.run, heading=title, why=pieces.run.trouble)
         return self.pages.render_view(
             view if view in ("overview", "tree") else "pieces_of",
             pieces.run,

@@ -214,10 +214,9 @@ def _link_boxes(kind: LinkKind, target: str, words: Sequence[PdfWord]) -> Iterat
     """Yield one box per line that a value occupies."""
     lines: list[list[PdfWord]] = []
     for word in words:
-        if lines and lines[-1][-1].page == word.page and abs(lines[-1][-1].bottom - word.bottom) < 4:
-            lines[-1].append(word)
-        else:
-            lines.append([word])
+        if not lines or lines[-1][-1].page != word.page or abs(lines[-1][-1].bottom - word.bottom) >= 4:
+            lines.append([])
+        lines[-1].append(word)
     text = " ".join(word.text for word in words)
     for line in lines:
         left, top = min(word.left for word in line), min(word.top for word in line)
@@ -303,10 +302,8 @@ class PaperHandlers:
         """Show a figure of the paper and the nodes that it uses."""
         run, _ = self._find_version(name, v)
         with run.lock:
-            drawn = require_found(
-                next((one for one in list_figures(run.state) if one.name == figure), None),
-                "figure not found in this paper",
-            )
+            drawn = next((one for one in list_figures(run.state) if one.name == figure), None)
+        drawn = require_found(drawn, "figure not found in this paper")
         return self._pages.render_view("figure", run, part=part, heading=f"Figure {figure}", drawn=drawn)
 
     def trace(self, name: str, number: str = "", key: str = "", v: int = 0, part: bool = False) -> Response:
@@ -356,15 +353,8 @@ def list_figures(state: RunState) -> Iterator[PaperFigure]:
     )
     reviews = {one.name.partition(".")[0]: one for one in made.reviews}
     for name, caption in made.descriptions.items():
-        script = f"source/{name}.py"
-        yield PaperFigure(
-            name,
-            caption,
-            f"paper/figures/{name}.png" if f"{name}.png" in made.figures else "",
-            f"paper/figures/{script}",
-            reviews.get(name),
-            nodes,
-        )
+        picture = f"paper/figures/{name}.png" if f"{name}.png" in made.figures else ""
+        yield PaperFigure(name, caption, picture, f"paper/figures/source/{name}.py", reviews.get(name), nodes)
 
 
 class BestFigure(NamedTuple):

@@ -5,8 +5,8 @@ The grid has one row per node and one column per condition and dataset, with the
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from statistics import fmean
 from typing import Final, NamedTuple
 
@@ -15,7 +15,6 @@ from labwright.inspector.tree import NodeRow
 from labwright.inspector.web.run_cache import CachedRun
 from labwright.record.cell_status import CellStatus, CellStatusKind, compute_all_cells
 from labwright.record.schema import FrozenModel
-from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
 from labwright.record.schema.nodes import KIND_NAMES, STAGES
 from labwright.record.table import Table
 
@@ -62,7 +61,10 @@ def build_grid(run: CachedRun, first: int) -> CellGrid:
     names = [*cells][::-1]
     first = max(0, min(first, len(names) - 1)) // NODES_PER_PAGE * NODES_PER_PAGE
     shown = {name: _group_by_place(cells[name]) for name in names[first : first + NODES_PER_PAGE]}
-    columns = tuple(sorted({place for row in shown.values() for place in row}, key=_make_place_key(plan)))
+    places = {place for row in shown.values() for place in row}
+    planned = [(use.name, one) for use in plan.datasets for one in plan.conditions] if plan is not None else []
+    ranks = {place: rank for rank, place in enumerate(planned)}
+    columns = tuple(sorted(places, key=lambda place: (ranks.get(place, len(ranks)), place)))
     counts = Counter(one.outcome for those in cells.values() for one in those)
     primary = plan.primary_metric.name if plan is not None else ""
     return CellGrid(
@@ -82,25 +84,10 @@ def build_grid(run: CachedRun, first: int) -> CellGrid:
     )
 
 
-def _make_place_key(plan: DataPlan | None) -> Callable[[tuple[str, str]], tuple[object, ...]]:
-    """Return a sort key that orders datasets, arms and levels as in the plan, others last."""
-    ranks = [
-        {one.name: rank for rank, one in enumerate(those)}
-        for those in ((plan.datasets, plan.arms, plan.all_levels) if plan is not None else ((), (), ()))
-    ]
-    return lambda place: (
-        *(
-            rank.get(part, len(rank))
-            for rank, part in zip(ranks, (place[0], parse_arm(place[1]), parse_level(place[1])), strict=True)
-        ),
-        place,
-    )
-
-
 def _group_by_place(cells: tuple[CellStatus, ...]) -> dict[tuple[str, str], list[CellStatus]]:
-    found: dict[tuple[str, str], list[CellStatus]] = {}
+    found = defaultdict[tuple[str, str], list[CellStatus]](list)
     for one in cells:
-        found.setdefault((one.cell.dataset, one.cell.condition), []).append(one)
+        found[one.cell.dataset, one.cell.condition].append(one)
     return found
 
 
@@ -110,13 +97,8 @@ def _summarize_cells(cells: list[CellStatus], primary: str) -> GridPlace:
     whys = "; ".join(dict.fromkeys(one.why for one in cells if one.why))
     done = counts["measured"] + counts["taken over"]
     words = ", ".join(f"{counts[one]} {one}" for one in OUTCOME_SIGNS if counts[one]) + (f": {whys}" if whys else "")
-    return GridPlace(
-        next(one for one in OUTCOMES_WORST_FIRST if counts[one]),
-        done,
-        len(cells),
-        fmean(values) if values else None,
-        words,
-    )
+    outcome = next(one for one in OUTCOMES_WORST_FIRST if counts[one])
+    return GridPlace(outcome, done, len(cells), fmean(values) if values else None, words)
 
 
 # --- table of nodes ---------------------------------------------------------------------------------------------------
