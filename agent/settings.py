@@ -319,12 +319,6 @@ def _replace_missing(recorded: Mapping[str, Any], run: RunFolder) -> dict[str, t
     return found
 
 
-def override_from_file(settings: Settings, path: Path) -> Settings:
-    """Return the settings with those of a YAML file applied. Raises `SettingsError`."""
-    layer = f"in {path}", read_config(path, os.environ), path.parent
-    return _build_settings(settings.model_dump(mode="json"), [layer])
-
-
 def _load_keys(settings: Settings) -> Settings:
     """Load the providers' API keys into the environment and return the settings."""
     for folder in (settings.keys, Path()):

@@ -137,9 +137,6 @@ class RunTree(FrozenModel):
         """The node that the paper reports, else the best node of the last stage that has one."""
         return self.winner or next((stage.best for stage in reversed(self.stages) if stage.best), None)
 
-    def find_stage(self, name: StageName) -> StageRows:
-        return next(stage for stage in self.stages if stage.stage == name)
-
 
 def build_tree(state: RunState) -> RunTree:
     """Build the tree of a run, including stages without nodes."""

@@ -115,14 +115,14 @@ def run_campaign(args: Campaign) -> int:
 
 
 def build_terms(
-    settings: Settings, *, parallel: int | None, item_count: Literal["ideas", "tasks"] = "ideas"
+    settings: Settings, *, parallel: int | None, entry_kind: Literal["ideas", "tasks"] = "ideas"
 ) -> CampaignTerms:
     """Convert the settings of a single run to the terms of a campaign: caps, time limit if set, and slots."""
     fit = count_slots(settings)
     slots = min(settings.search.num_workers, fit or settings.search.num_workers)
     limited = settings.time_limit != Settings().time_limit
     return CampaignTerms(
-        entry_kind=item_count,
+        entry_kind=entry_kind,
         parallel=parallel or slots,
         slots=slots,
         caps=keep_limited(settings.budget.model_dump()),

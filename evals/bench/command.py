@@ -59,7 +59,7 @@ def run_mlr_bench(args: BenchMlr) -> int:
     check_disk_space(settings, out)
     check_components(settings)
     check_options(out / MODELS_FILE, models)
-    terms = build_terms(settings, parallel=args.parallel, item_count="tasks")
+    terms = build_terms(settings, parallel=args.parallel, entry_kind="tasks")
     if args.dry_run:
         _show_plan(read_lines(out, steps, names), settings, terms, Console())
         return DONE

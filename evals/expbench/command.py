@@ -67,7 +67,7 @@ def run_exp_bench(args: BenchExp) -> int:
     check_writable(out, "--out")
     check_disk_space(settings, out)
     check_options(out / ORDER_FILE, order, free=FREE_OPTIONS)
-    terms = build_terms(settings, parallel=args.parallel, item_count="tasks")
+    terms = build_terms(settings, parallel=args.parallel, entry_kind="tasks")
     write_file(out / ORDER_FILE, order.model_dump_json(indent=1))
 
     def show_end(name: str) -> None:

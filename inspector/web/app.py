@@ -296,7 +296,7 @@ class Handlers:
     def render_run_list(self) -> tuple[int, dict[str, Fragment]]:
         """Return the runs as pieces of the list, newest first; the version is unused."""
         found = [line for name in self.runs.list_names() if (line := self.runs.find_entry(name)) is not None]
-        pieces = (Fragment(f"run-{one.name}", "runs", self.pages.render_macro("pieces", "run", one)) for one in found)
+        pieces = (Fragment(f"run-{one.name}", "runs", self.pages.render_piece("run", one)) for one in found)
         return 0, {piece.id: piece for piece in pieces}
 
 

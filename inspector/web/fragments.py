@@ -175,7 +175,7 @@ class RunFragments:
     def _render(self, name: str, parent: str, *values: Any, key: str = "") -> Fragment:
         known = self._made.get(key or name)
         if known is None or known[0] != values:
-            html = self._pages.render_macro("pieces", name.partition("-")[0], name, *values)
+            html = self._pages.render_piece(name.partition("-")[0], name, *values)
             known = self._made[key or name] = values, Fragment(name, parent, html)
         return known[1]
 

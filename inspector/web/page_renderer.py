@@ -161,9 +161,9 @@ class PageRenderer:
     def render_page(self, name: str, **values: Any) -> str:
         return self._environment.get_template(f"{name}.html.jinja").render(**values)
 
-    def render_macro(self, name: str, piece: str, *values: Any) -> str:
-        """Render a macro of a template."""
-        return str(getattr(self._environment.get_template(f"{name}.html.jinja").module, piece)(*values)).strip()
+    def render_piece(self, piece: str, *values: Any) -> str:
+        """Render a macro of the pieces of live views."""
+        return str(getattr(self._environment.get_template("pieces.html.jinja").module, piece)(*values)).strip()
 
 
 # Actions from the page: the commands that are currently possible, and parsing of their forms.

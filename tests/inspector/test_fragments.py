@@ -114,6 +114,6 @@ def test_a_judgement_is_shown_with_the_text_alone_and_how_the_results_came_about
             )
         ),
     )
-    html = PageRenderer(ADDRESSES).render_macro("pieces", "judgement", story.state.paper.current)
+    html = PageRenderer(ADDRESSES).render_piece("judgement", story.state.paper.current)
     assert "Text alone: <b>7</b>" in html and "&lt;b&gt;" in html
     assert 'Results: <b class="bad">invented</b>' in html and "(not in the judge's input)" in html

@@ -8,12 +8,17 @@ import pytest
 from rich.console import Console
 
 from labwright.inspector.render import format_tree, print_lines
-from labwright.inspector.tree import NodeRow, RunTree, build_tree
+from labwright.inspector.tree import NodeRow, RunTree, StageRows, build_tree
 from labwright.record.events.search_events import DecisionMade
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import ExpandTree
+from labwright.record.schema.nodes import StageName
 from tests.inspector.sample_run import EventStory, make_ended, make_eventful, make_sample
+
+
+def find_stage(tree: RunTree, name: StageName) -> StageRows:
+    return next(stage for stage in tree.stages if stage.stage == name)
 
 
 def rows(tree: RunTree) -> dict[str, NodeRow]:
@@ -28,7 +33,7 @@ def printed(tree: RunTree, width: int = 200, *, terminal: bool = False) -> str:
 
 
 def test_rows_follow_their_parents_in_the_order_of_decisions() -> None:
-    first = build_tree(make_sample().state).find_stage("preliminary")
+    first = find_stage(build_tree(make_sample().state), "preliminary")
     assert [(row.id, row.depth, row.kind) for row in first.nodes] == [
         ("n0001", 0, "draft"),
         ("n0003", 1, "debug"),
@@ -39,7 +44,7 @@ def test_rows_follow_their_parents_in_the_order_of_decisions() -> None:
 
 
 def test_a_child_of_an_earlier_stage_is_a_root_of_its_own() -> None:
-    tuning = build_tree(make_sample().state).find_stage("tuning")
+    tuning = find_stage(build_tree(make_sample().state), "tuning")
     assert [(row.id, row.parent, row.depth) for row in tuning.nodes] == [("n0005", "n0003", 0), ("n0006", "n0005", 1)]
 
 
@@ -74,7 +79,7 @@ def test_a_log_whose_parents_make_a_circle_is_still_shown() -> None:
     story.add_start()
     for k, parent in ((1, "n0002"), (2, "n0001"), (3, "nowhere")):
         story.add(DecisionMade(k=k, action=ExpandTree(stage="agenda", kind="improve", parent=parent, seed=1)))
-    assert [row.id for row in build_tree(story.state).find_stage("agenda").nodes] == ["n0001", "n0002", "n0003"]
+    assert [row.id for row in find_stage(build_tree(story.state), "agenda").nodes] == ["n0001", "n0002", "n0003"]
 
 
 def test_lines_say_state_in_words_and_symbols() -> None:
@@ -111,14 +116,14 @@ def test_a_terminal_without_unicode_gets_ascii() -> None:
 
 def test_what_a_stage_owes_and_that_its_code_ignores_the_seed_are_told() -> None:
     tree = build_tree(make_eventful().state)
-    first = tree.find_stage("preliminary")
+    first = find_stage(tree, "preliminary")
     assert first.pending == ("1 replicate running", "its report")
     assert rows(tree)["n0001"].seedless and not rows(tree)["n0002"].seedless
     text = printed(tree)
     assert "pending: 1 replicate running, its report" in text and "ignores its seed" in text
     assert (
-        tree.find_stage("tuning").pending == ()
-        and build_tree(make_sample().state).find_stage("preliminary").pending == ()
+        find_stage(tree, "tuning").pending == ()
+        and find_stage(build_tree(make_sample().state), "preliminary").pending == ()
     )
 
 
@@ -128,5 +133,5 @@ def test_retries_pruned_nodes_and_limits_are_shown() -> None:
     slow, doomed = (next(line for line in lines if f" {node} tune" in line) for node in ("n0005", "n0006"))
     assert "2 attempts, the last with a limit of 90 s instead of 60 s" in slow
     assert "pruned: far below its peers" in doomed
-    tuning = tree.find_stage("tuning")
+    tuning = find_stage(tree, "tuning")
     assert tuning.limited is not None and "limit of 9 model calls" in next(x for x in lines if x.startswith("tuning"))

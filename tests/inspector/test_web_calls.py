@@ -163,7 +163,7 @@ def test_checks_tell_what_was_found() -> None:
         ("Seeds", False),
     ]
     assert found[4].nodes == ("n0003",)
-    text = PageRenderer({}).render_macro("pieces", "asked", "asked", "calm", story.state.user_commands, NODE_VERBS)
+    text = PageRenderer({}).render_piece("asked", "asked", "calm", story.state.user_commands, NODE_VERBS)
     assert "<b>note for agenda</b>" in text and "<b>mark as suspect</b>" in text and text.count("by ana") == 2
     assert text.count('class="tonode" href="/runs/calm/nodes/n0003"') == 1 and "leaks" in text
 
