@@ -45,8 +45,6 @@ INLINE_TYPES = {".png": "image/png", ".pdf": "application/pdf"}
 TEXT_SUFFIXES = frozenset(
     {".py", ".txt", ".json", ".jsonl", ".yaml", ".md", ".tex", ".bib", ".log", ".sty", ".cls", ".bbl", ".ipynb"}
 )
-MAX_STREAMS = 64
-"""Maximum number of pages that receive live updates."""
 POLL_SECONDS = 0.1
 """Seconds between checks of a run for live updates."""
 HEARTBEAT_SECONDS = 15.0
@@ -105,7 +103,6 @@ class Handlers:
         self.foresee = foresee
         self.form_token = form_token
         self.fragments: dict[CachedRun, RunFragments] = {}
-        self.open_streams = 0
 
     # --- pages ------------------------------------------------------------------------------------------------------
 
@@ -261,28 +258,20 @@ class Handlers:
         """Until the browser disconnects, stream server-sent events with the pieces that differ from `known`, the
         pieces that it already has.
         """
-        if self.open_streams >= MAX_STREAMS:
-            raise HTTPException(503, f"{MAX_STREAMS} live pages are open: close one")
-        updates = self._iter_updates(read_fragments, known, poll_seconds)
-        return StreamingResponse(updates, media_type="text/event-stream")
 
-    async def _iter_updates(
-        self, look: ReadFragments, known: Mapping[str, Fragment], every: float
-    ) -> AsyncGenerator[str]:
-        self.open_streams += 1
-        try:
+        async def iterate_updates() -> AsyncGenerator[str]:
             yield ": here\n\n"
-            last_sent = time.monotonic()
+            before, last_sent = known, time.monotonic()
             while True:
-                version, found = await asyncio.to_thread(look)
-                text = encode_update(known, found, version) if found is not known else None
-                known = found
+                version, found = await asyncio.to_thread(read_fragments)
+                text = encode_update(before, found, version) if found is not before else None
+                before = found
                 if text is not None or time.monotonic() - last_sent > HEARTBEAT_SECONDS:
                     yield f"data: {text}\n\n" if text is not None else ": alive\n\n"
                     last_sent = time.monotonic()
-                await asyncio.sleep(every)
-        finally:
-            self.open_streams -= 1
+                await asyncio.sleep(poll_seconds)
+
+        return StreamingResponse(iterate_updates(), media_type="text/event-stream")
 
     # --- runs and fragments -----------------------------------------------------------------------------------------
 

@@ -288,9 +288,7 @@ def list_checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[CheckVie
         yield CheckView("Suspect", not suspects, text, suspects[:12])
     if seedless:
         yield CheckView("Seeds", False, "identical values for every seed", seedless[:12])
-    authors = tuple(node.id for node in state.nodes.values() if node.author)
-    if authors:
+    if authors := tuple(node.id for node in state.nodes.values() if node.author):
         yield CheckView("User code", None, "code written by the user", authors[:12])
-    if state.ignored_command_count:
-        ignored = format_quantity(state.ignored_command_count, "command")
-        yield CheckView("Control", None, f"ignored {ignored} in control/")
+    if ignored := state.ignored_command_count:
+        yield CheckView("Control", None, f"ignored {format_quantity(ignored, 'command')} in control/")
