@@ -102,8 +102,8 @@ def create_branch(origin: BranchOrigin, changes: BranchChanges, root: Path) -> N
                 )
         write_file(draft / "config.yaml", settings_to_yaml(changes.settings))
         installed = origin.cut.state.search.installed_packages
-        more = (installed.packages, installed.sha256) if installed is not None else ()
-        write_file(folder.environment, format_environment(changes.settings.sandbox.python, *more))
+        packages, digest = (installed.packages, installed.sha256) if installed is not None else (None, "")
+        write_file(folder.environment, format_environment(changes.settings.sandbox.python, packages, digest))
         now = max(time.time(), origin.rows[-1][0])
         added = _build_first_events(origin, changes, folder, name=root.name)
         write_rows(folder.events, "run", [*origin.rows, *((now, event.model_dump_json()) for event in added)])

@@ -145,8 +145,8 @@ def read_curve_points(lines: Iterable[bytes]) -> Iterator[CurvePoint]:
     for line in lines:
         try:
             one: Any = json.loads(line)
-            names = (str(one[name]) for name in ("split", "dataset", "condition", "name"))
+            split, dataset, condition, name = (str(one[key]) for key in ("split", "dataset", "condition", "name"))
             if one["step"] is not None and math.isfinite(one["value"]):
-                yield CurvePoint(*names, int(one["step"]), float(one["value"]))
+                yield CurvePoint(split, dataset, condition, name, int(one["step"]), float(one["value"]))
         except (ValueError, TypeError, KeyError, OverflowError):
             continue

@@ -97,7 +97,7 @@ def _summarize_cells(cells: list[CellStatus], primary: str) -> GridPlace:
     whys = "; ".join(dict.fromkeys(one.why for one in cells if one.why))
     done = counts["measured"] + counts["taken over"]
     words = ", ".join(f"{counts[one]} {one}" for one in OUTCOME_SIGNS if counts[one]) + (f": {whys}" if whys else "")
-    outcome = next(one for one in OUTCOMES_WORST_FIRST if counts[one])
+    outcome: CellStatusKind = next(one for one in OUTCOMES_WORST_FIRST if counts[one])
     return GridPlace(outcome, done, len(cells), fmean(values) if values else None, words)
 
 
@@ -140,7 +140,7 @@ class NodeTable(NamedTuple):
 def build_table(run: CachedRun, query: TableQuery) -> NodeTable:
     """Build the table of a run in its current state. An unknown column to sort by is replaced by the node."""
     tree = run.build_tree()
-    every, words = tree.rows, query.q.lower().split()
+    every, words = [row for stage in tree.stages for row in stage.nodes], query.q.lower().split()
     found = [
         row
         for row in every
