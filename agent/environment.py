@@ -65,9 +65,7 @@ def measure_machine_rate(
     machine, gpus = describe_machine(settings), find_devices(settings)
     places = len(gpus) * settings.slots_per_gpu // settings.gpus_per_node if gpus else at_once
     terms = ComputeRate(
-        processor=machine.processor,
-        cores=machine.cores,
-        gpus=machine.gpus,
+        **machine.model_dump(include={"processor", "cores", "gpus"}),
         threads=settings.threads,
         memory_bytes=compute_limits(settings, slots=at_once).memory_bytes,
         at_once=max(1, min(at_once, places)),

@@ -158,10 +158,8 @@ def find_resources(settings: Settings, *, fetching: bool) -> AvailableResources:
     )
     gpu_memory = min((one.memory_bytes for one in find_devices(sandbox)), default=0)
     return AvailableResources(
-        processor=machine.processor,
-        cores=machine.cores,
+        **machine.model_dump(include={"processor", "cores", "gpus"}),
         memory_gb=round(machine.memory_bytes / 1e9, 1),
-        gpus=machine.gpus,
         gpu_memory_gb=round(gpu_memory / 1e9, 1),
         hours=settings.time_limit / 3600,
         node_hours=sandbox.timeout / 3600,

@@ -93,14 +93,12 @@ POLL_SECONDS = 0.25
 """Seconds between reads of a log written by another process."""
 
 
-class PlainView(AbstractContextManager["PlainView"]):
+class PlainView(nullcontext["PlainView"]):
     """Print one line per event except small steps, prefixed with the seconds of work."""
 
     def __init__(self, console: Console) -> None:
+        super().__init__(self)
         self._console = console
-
-    def __exit__(self, *error: object) -> None:
-        return None
 
     def __call__(self, event: Event, state: RunState) -> None:
         text = describe_event(event, state)
@@ -131,8 +129,7 @@ class LiveView(AbstractContextManager["LiveView"]):
 
     def add_event(self, event: Event, state: RunState) -> None:
         """Keep an event to show under the tree."""
-        text = describe_event(event, state)
-        if text is not None:
+        if (text := describe_event(event, state)) is not None:
             self._latest.append(text)
 
     def show_state(self, state: RunState) -> None:

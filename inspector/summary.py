@@ -47,11 +47,7 @@ def build_list_row(status: RunStatus, now: float) -> RunListRow:
     """Summarise a run for a list. `now` is in seconds since the epoch."""
     last = datetime.fromisoformat(status.last_event).timestamp() if status.last_event else None
     return RunListRow(
-        run=status.run,
-        kind=status.kind,
-        title=status.title,
-        condition=status.condition,
-        phase=status.phase,
+        **status.model_dump(include={"run", "kind", "title", "condition", "phase"}),
         verdicts=count_verdicts(status),
         hours=round(status.elapsed / 3600, 3),
         tokens=status.cost.input_tokens + status.cost.output_tokens,

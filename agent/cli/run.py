@@ -201,10 +201,8 @@ def write(args: Write) -> int:
     wrong = [key for key in flags if KEY_ALIASES.get(key, key).split(".")[0] not in ("models", "paper", "budget")]
     if wrong:
         raise UsageError(f"{wrong[0]} has no effect on writing a paper: only models, paper and budget settings do")
-    check_components(
-        settings_here(state, flags, RunFolder(run)),
-        template="paper.template" in flags or not state.paper.template_sha256,
-    )
+    has_new_template = "paper.template" in flags or not state.paper.template_sha256
+    check_components(settings_here(state, flags, RunFolder(run)), template=has_new_template)
     # a run whose writer failed has no first version of the paper, so it is resumed
     work = resume_run if unwritten else rewrite_paper
     return run_with_view(lambda listener: work(run, flags, listener=listener), run)
@@ -222,19 +220,16 @@ def ablate(args: Ablate) -> int:
             f"--predictions FILE requires --truth TABLE and a --metric for predictions: {', '.join(METRICS)}"
         )
     metric = f"{PREDICTIONS_KIND}:{code.predictions}@{code.metric}" if code.predictions else code.metric
-    settings = override_settings(
-        settings.model_dump(mode="json"),
-        {"code.repository": str(repository), "code.metric": metric, "code.predictions": ""},
+    changes = {"code.repository": str(repository), "code.metric": metric, "code.predictions": ""}
+    settings = override_settings(settings.model_dump(mode="json"), changes)
+    slug = to_slug(repository.name)
+    idea = Idea(
+        name=f"ablate-{slug}",
+        title=f"Which parts of {repository.name} matter",
+        short_hypothesis=f"Some parts of {repository.name} matter for its result, others do not.",
+        experiments=("Reproduce the result, then measure it without each part.",),
     )
-    idea = Idea.model_validate(
-        {
-            "Name": f"ablate-{to_slug(repository.name)}",
-            "Title": f"Which parts of {repository.name} matter",
-            "Short Hypothesis": f"Some parts of {repository.name} matter for its result, others do not.",
-            "Experiments": "Reproduce the result, then measure it without each part.",
-        }
-    )
-    folder = args.out or choose_study_folder(args.runs, f"ablate_{to_slug(repository.name)}", settings, "ablation")
+    folder = args.out or choose_study_folder(args.runs, f"ablate_{slug}", settings, "ablation")
     code = _run_study(idea, settings, "ablation", folder, is_quiet=args.json)
     if not is_run(folder):  # interrupted before anything was recorded
         return code
@@ -254,14 +249,13 @@ def run_question(args: Run, settings: Settings) -> int:
     for name, given in (("--idea", args.idea), ("--plan", args.plan), ("--space", args.space)):
         if given is not None:
             raise UsageError(f"{name} cannot be combined with --task")
-    question = read_question(args.task)
-    idea = build_question_idea(question, to_slug(args.task.stem))
+    question, slug = read_question(args.task), to_slug(args.task.stem)
     settings = settings.model_copy(update={"question": question})
-    slug = f"task_{to_slug(args.task.stem)}"
-    folder = (
-        args.runs / check_name(args.name) if args.name else choose_study_folder(args.runs, slug, settings, "question")
-    )
-    code = _run_study(idea, settings, "question", folder)
+    if args.name:
+        folder = args.runs / check_name(args.name)
+    else:
+        folder = choose_study_folder(args.runs, f"task_{slug}", settings, "question")
+    code = _run_study(build_question_idea(question, slug), settings, "question", folder)
     answer = read_state(folder).question.answer if is_run(folder) else None
     if answer is not None:
         print_lines([format_line(answer.conclusion or f"no answer: {answer.why}", "bold")])
@@ -270,15 +264,9 @@ def run_question(args: Run, settings: Settings) -> int:
 
 def build_question_idea(question: ResearchQuestion, name: str) -> Idea:
     """Convert a question to the idea of a study."""
-    steps = [text for text in (question.method, question.instructions) if text] or [question.question]
-    return Idea.model_validate(
-        {
-            "Name": name,
-            "Title": question.question.splitlines()[0][:300],
-            "Experiments": steps,
-            "Short Hypothesis": question.question,
-        }
-    )
+    steps = tuple(filter(None, (question.method, question.instructions))) or (question.question,)
+    title = question.question.splitlines()[0][:300]
+    return Idea(name=name, title=title, experiments=steps, short_hypothesis=question.question)
 
 
 def _run_study(idea: Idea, settings: Settings, kind: StudyKind, folder: Path, *, is_quiet: bool = False) -> int:

@@ -108,7 +108,7 @@ def list_runs(args: ListRuns) -> int:
     if not place.is_dir():
         raise UsageError(f"{place} is not a folder: give a folder of runs")
     runs, now = RunCollection(place), time.time()
-    entries = [one for name in runs.list_names() if (one := runs.find_entry(name)) is not None]
+    entries = [one for name in runs.find_folders() if (one := runs.find_entry(name)) is not None]
     rows = [build_list_row(one.status, now) for one in entries]
     if args.json:
         print(dumps([one.model_dump() for one in rows], indent=1))

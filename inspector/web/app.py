@@ -108,7 +108,7 @@ class Handlers:
 
     def home(self) -> Response:
         if self.runs.single:
-            return RedirectResponse(_run_address(self.runs.list_names()[0]), status_code=303)
+            return RedirectResponse(_run_address(next(iter(self.runs.find_folders()))), status_code=303)
         _, pieces = self.render_run_list()
         return self.pages.render_response("home", place=str(self.runs.place), pieces=pieces.values())
 
@@ -284,7 +284,7 @@ class Handlers:
 
     def render_run_list(self) -> tuple[int, dict[str, Fragment]]:
         """Return the runs as pieces of the list, newest first; the version is unused."""
-        found = [line for name in self.runs.list_names() if (line := self.runs.find_entry(name)) is not None]
+        found = [line for name in self.runs.find_folders() if (line := self.runs.find_entry(name)) is not None]
         pieces = (Fragment(f"run-{one.name}", "runs", self.pages.render_piece("run", one)) for one in found)
         return 0, {piece.id: piece for piece in pieces}
 

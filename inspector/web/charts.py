@@ -100,8 +100,8 @@ Curves = Mapping[tuple[str, str], Points]
 """(arm, node) -> points; the arm determines the hue, the node the dash."""
 
 
-def build_chart(title: str, x: str, y: str, curves: Curves, *, steps: bool = False) -> Chart:
-    """Build a chart of non-empty curves; with `steps`, a value holds until the next point."""
+def build_chart(title: str, x: str, y: str, curves: Curves) -> Chart:
+    """Build a chart of non-empty curves."""
     shown = dict(islice(curves.items(), MAX_LINES))
     arms, nodes = ({name: n for n, name in enumerate(dict.fromkeys(key[part] for key in shown))} for part in (0, 1))
     ats = [at for points in shown.values() for at, _ in points]
@@ -114,7 +114,7 @@ def build_chart(title: str, x: str, y: str, curves: Curves, *, steps: bool = Fal
         tuple(
             ChartLine(
                 " · ".join(filter(None, (arm, node))),
-                to_polyline(to_steps(points) if steps else points, across, up),
+                to_polyline(points, across, up),
                 points[-1][1],
                 arms[arm] % HUE_COUNT,
                 nodes[node] % DASH_COUNT,
@@ -201,17 +201,6 @@ def build_run_chart(run: CachedRun) -> RunChart:
         (base, round(RUN_CHART_HEIGHT - y.to_pixels(base), 1)) if base is not None else None,
         tuple(dict.fromkeys(row.kind for _, row in at)),
     )
-
-
-def draw_best_so_far(run: CachedRun) -> Chart | None:
-    """Draw the best value so far over nodes; None before there is one."""
-    tree = run.build_tree()
-    if tree.metric is None:
-        return None
-    rows = [(float(n), row) for n, row in enumerate(tree.rows, 1)]
-    points = compute_best_so_far(rows, higher=tree.metric.higher_is_better)
-    title = f"best {tree.metric.title} so far on {tree.metric.dataset}, validation"
-    return build_chart(title, "nodes", "", {(run.name, ""): points}, steps=True) if points else None
 
 
 def _place_dot(row: NodeRow, x: float, y: Axis) -> NodeDot:

@@ -21,7 +21,6 @@ from labwright.inspector.web.charts import (
     Chart,
     IntervalBar,
     build_chart,
-    draw_best_so_far,
     draw_effect,
     draw_intervals,
     draw_stage,
@@ -125,9 +124,7 @@ class RunFragments:
         yield self._render("hours", "main", status, state.time_limit)
         yield self._render("money", "main", run.name, status)
         if state.kind == "paper":
-            figure = find_best_figure(run, entry.node)
-            chart = draw_best_so_far(run) if figure is None else None
-            yield self._render("best", "main", run.name, entry, head, figure, chart)
+            yield self._render("best", "main", run.name, entry, head, find_best_figure(run, entry.node))
 
     def _iter_reports(self) -> Iterator[Fragment]:
         """Yield all effects with their intervals; for a study also the differences and the reports of the stages."""

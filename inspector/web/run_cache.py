@@ -129,12 +129,8 @@ class RunCollection:
         self._lines: dict[str, tuple[LogStamp | None, float, RunListEntry]] = {}
         self._lock = threading.Lock()
 
-    def list_names(self) -> list[str]:
-        """Names of runs, newest first."""
-        return [*self._find_folders()]
-
-    def _find_folders(self) -> dict[str, Path]:
-        """Folders of runs by displayable name, newest first; file names need not be UTF-8."""
+    def find_folders(self) -> dict[str, Path]:
+        """Return the folders of runs by displayable name, newest first; file names need not be UTF-8."""
         try:
             found = [self.place] if self.single else [one for one in self.place.iterdir() if is_run(one)]
             return {
@@ -146,12 +142,12 @@ class RunCollection:
             return {}
 
     def _find_folder(self, name: str) -> Path:
-        return self.place if self.single else self._find_folders().get(name, self.place / name)
+        return self.place if self.single else self.find_folders().get(name, self.place / name)
 
     def find_run(self, name: str) -> CachedRun | None:
         """Return a run by name in its current state; None if it does not exist."""
         with self._lock:
-            if name not in self._open and name not in self.list_names():
+            if name not in self._open and name not in self.find_folders():
                 return None
             folder = self._find_folder(name)
             known = get_or_make(self._open, name, lambda: CachedRun(folder, name), max_entries=MAX_RUNS_CACHED)
