@@ -1,7 +1,7 @@
 """Geometry of charts with axes: lines, steps and dots. `plots.html.jinja` renders it as SVG.
 
-A chart is `CHART_WIDTH` x `CHART_HEIGHT` pixels inside its axes. Hues distinguish arms and dashes distinguish nodes;
-both repeat after `HUE_COUNT` and `DASH_COUNT`.
+A chart is `CHART_WIDTH` x `CHART_HEIGHT` pixels inside its axes. Hues distinguish lines; after `HUE_COUNT` lines they
+repeat with another dash.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from labwright.record.schema.hypotheses import EffectDecision
 from labwright.record.schema.nodes import SEARCH_KINDS, NodeKind, NodeStatus
 
 CHART_WIDTH, CHART_HEIGHT = 320.0, 130.0
-HUE_COUNT, DASH_COUNT = 8, 6
+HUE_COUNT = 8
 MAX_CHARTS, MAX_LINES, MAX_POINTS = 24, 24, 400
 MAX_MAGNITUDE: Final = 1e300
 """Larger values are clipped to this magnitude, so differences stay finite."""
@@ -78,52 +78,30 @@ class ChartLine(NamedTuple):
     points: str
     last: float
     hue: int
-    dash: int = 0
+    dash: int
 
 
 class Chart(NamedTuple):
-    """Lines on one pair of axes. `left_out` counts lines that are not drawn.
-
-    `arms` and `nodes` are the labels of hues and dashes, if there are several of both.
-    """
+    """Lines on one pair of axes. `left_out` counts lines that are not drawn."""
 
     title: str
     x: Axis
     y: Axis
     lines: tuple[ChartLine, ...]
-    left_out: int = 0
-    arms: tuple[str, ...] = ()
-    nodes: tuple[str, ...] = ()
+    left_out: int
 
 
-Curves = Mapping[tuple[str, str], Points]
-"""(arm, node) -> points; the arm determines the hue, the node the dash."""
-
-
-def build_chart(title: str, x: str, y: str, curves: Curves) -> Chart:
-    """Build a chart of non-empty curves."""
+def build_chart(title: str, x: str, y: str, curves: Mapping[str, Points]) -> Chart:
+    """Build a chart of non-empty curves by label."""
     shown = dict(islice(curves.items(), MAX_LINES))
-    arms, nodes = ({name: n for n, name in enumerate(dict.fromkeys(key[part] for key in shown))} for part in (0, 1))
     ats = [at for points in shown.values() for at, _ in points]
     across = build_axis(x, ats, whole=all(float(at).is_integer() for at in ats), tight=True)
     up = build_axis(y, [value for points in shown.values() for _, value in points], CHART_HEIGHT, ticks=4)
-    return Chart(
-        title,
-        across,
-        up,
-        tuple(
-            ChartLine(
-                " · ".join(filter(None, (arm, node))),
-                to_polyline(points, across, up),
-                points[-1][1],
-                arms[arm] % HUE_COUNT,
-                nodes[node] % DASH_COUNT,
-            )
-            for (arm, node), points in shown.items()
-        ),
-        len(curves) - len(shown),
-        *((tuple(arms), tuple(nodes)) if len(arms) > 1 and len(nodes) > 1 else ()),
+    lines = tuple(
+        ChartLine(label, to_polyline(points, across, up), points[-1][1], number % HUE_COUNT, number // HUE_COUNT)
+        for number, (label, points) in enumerate(shown.items())
     )
+    return Chart(title, across, up, lines, len(curves) - len(shown))
 
 
 def to_steps(points: Points) -> Points:
@@ -140,10 +118,10 @@ def to_polyline(points: Points, x: Axis, y: Axis) -> str:
 
 def build_charts(lines: Iterable[bytes]) -> tuple[Chart, ...]:
     """Build charts of the values with a step in lines of a measurements.jsonl, one per metric, dataset and split."""
-    found: dict[tuple[str, str], dict[tuple[str, str], list[tuple[float, float]]]] = {}
+    found: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = {}
     for one in read_curve_points(lines):
         of = found.setdefault((f"{one.name} on {one.dataset} ({one.split})", one.name), {})
-        of.setdefault((one.condition, ""), []).append((one.step, one.value))
+        of.setdefault(one.condition, []).append((one.step, one.value))
     return tuple(
         build_chart(title, "step", name, curves) for (title, name), curves in islice(found.items(), MAX_CHARTS)
     )

@@ -203,9 +203,7 @@ def build_report(state: RunState, stage: StageName) -> StageReportView:
 
 def draw_best_of_k(account: TuningReport) -> Chart | None:
     """Draw the expected best value of each arm after k trials; None before any trial was measured."""
-    curves = {
-        (one.arm, ""): [(float(k), value) for k, value in enumerate(one.curve, 1)] for one in account.arms if one.curve
-    }
+    curves = {one.arm: [(float(k), value) for k, value in enumerate(one.curve, 1)] for one in account.arms if one.curve}
     title = account.metric.title or account.metric.name
     return build_chart(f"Expected best {title} of k trials", "trials (k)", title, curves) if curves else None
 

@@ -43,11 +43,11 @@ def test_an_axis_holds_all_its_values_in_order_and_has_few_ticks(values: list[fl
     assert all(-0.11 <= made.to_pixels(value) <= made.length + 0.11 for value in near)
 
 
-def test_curves_are_told_apart_by_arm_and_node_and_thinned_out() -> None:
-    curves = {(arm, node): [(float(n), n * 0.5) for n in range(5000)] for arm in ("a", "b") for node in ("n1", "n2")}
+def test_curves_are_told_apart_by_hue_and_dash_and_thinned_out() -> None:
+    curves = {f"arm{number}": [(float(n), n * 0.5) for n in range(5000)] for number in range(25)}
     made = build_chart("t", "step", "loss", curves)
-    assert [(line.hue, line.dash) for line in made.lines] == [(0, 0), (0, 1), (1, 0), (1, 1)]
-    assert made.arms == ("a", "b") and made.nodes == ("n1", "n2")
+    assert [(line.hue, line.dash) for line in made.lines[7:10]] == [(7, 0), (0, 1), (1, 1)]
+    assert len({(line.hue, line.dash) for line in made.lines}) == len(made.lines) == 24 and made.left_out == 1
     assert all(line.points.count(" ") < 450 and line.points.split()[-1].startswith("320.0,") for line in made.lines)
 
 
