@@ -119,6 +119,7 @@ async def _ideate(
 
 async def _record_start(order: IdeaTask, settings: Settings, log: EventLog) -> None:
     began = log.state.ideation.started
+    has_begun = build_idea_work(1) in [one.action for one in log.state.decisions.values()]
     if began is None:
         means = find_resources(settings, fetching=bool(settings.literature.sources) and await reaches_hub())
         log.append(
@@ -134,13 +135,8 @@ async def _record_start(order: IdeaTask, settings: Settings, log: EventLog) -> N
         )
     elif began.sha256 != order.sha256:
         raise UsageError(f"{log.path.parent} has ideas for another topic: choose another --out")
-    elif order.context is not None and log.state.paper.context is None and _has_begun(log.state):
+    elif order.context is not None and log.state.paper.context is None and has_begun:
         raise UsageError(f"{log.path.parent} was started without documents: choose another --out for --context")
-
-
-def _has_begun(state: RunState) -> bool:
-    """Return whether the first idea was decided on."""
-    return build_idea_work(1) in [one.action for one in state.decisions.values()]
 
 
 # --- the machine ----------------------------------------------------------------------------------------------------

@@ -45,6 +45,8 @@ FRAME_COLUMNS: Final[Mapping[str, Sequence[str]]] = {
     "confirmed grade nodes".split(),
 }
 """Frame -> columns. docs/python.md describes each. Times are in seconds, values in the unit of their metric."""
+NO_CLAIM: Final[dict[str, Any]] = dict.fromkeys(("dataset", "other", "grade", "direction", "verdict"), "")
+"""Texts of a row of claims that may be empty."""
 NUMBER_COLUMNS: Final = frozenset(
     {"value", "judged", "host_bytes", "gpu_bytes", "mean", "sd", "low", "high", "p", "smallest"}
 )
@@ -164,14 +166,8 @@ def _claim_rows(state: RunState) -> Iterator[dict[str, Any]]:
     for one in compute_differences(state, means):
         yield _claim_row(one, "difference", units) | {"other": one.other, "verdict": one.basis_text}
     nodes = [node.id for node in find_deciding_nodes(state)[0]]
-    decided = {
-        "kind": "hypothesis",
-        "dataset": "",
-        "other": "",
-        "grade": "",
-        "nodes": " ".join(nodes),
-        "split": "test" if any(node in state.search.test_measurements for node in nodes) else "validation",
-    }
+    split = "test" if any(node in state.search.test_measurements for node in nodes) else "validation"
+    decided = NO_CLAIM | {"kind": "hypothesis", "nodes": " ".join(nodes), "split": split}
     primary = state.search.data_plan.primary_metric.name if state.search.data_plan else ""
     for decision in decide_hypotheses(state):
         for number, part in enumerate(decision.parts):
@@ -182,17 +178,8 @@ def _claim_rows(state: RunState) -> Iterator[dict[str, Any]]:
 
 def _claim_row(one: Claim, kind: str, units: Mapping[str, str]) -> dict[str, Any]:
     known = one.model_dump(include={"key", "dataset", "split", "condition", "mean", "sd", "low", "high", "grade"})
-    return known | {
-        "kind": kind,
-        "metric": one.name,
-        "unit": units.get(one.name, ""),
-        "other": "",
-        "n": one.n,
-        "direction": "",
-        "verdict": "",
-        "confirmed": False,
-        "nodes": " ".join(one.nodes),
-    }
+    about = {"kind": kind, "metric": one.name, "unit": units.get(one.name, "")}
+    return NO_CLAIM | known | about | {"confirmed": False, "n": one.n, "nodes": " ".join(one.nodes)}
 
 
 def _effect_row(decision: HypothesisDecision, part: EffectDecision) -> dict[str, Any]:

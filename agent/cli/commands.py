@@ -498,7 +498,7 @@ class Judge(CliCommand, to=app, work="agent.cli.judge:run_judge", settings=("mod
     json: JsonOption = False
 
 
-class Ideate(CliCommand, to=app, work="agent.cli.idea:run_ideation", settings=(*IDEATION_SETTINGS, "memory")):
+class Ideate(CliCommand, to=app, work="agent.cli.idea:propose_ideas", settings=(*IDEATION_SETTINGS, "memory")):
     """Propose ideas for a topic. Each is checked against the literature, the other ideas and what this machine can run
     within --time-limit. Exits 3 if fewer than --count ideas are found."""
 
@@ -519,7 +519,7 @@ class Ideate(CliCommand, to=app, work="agent.cli.idea:run_ideation", settings=(*
     json: JsonOption = False
 
 
-class Follow(CliCommand, to=app, work="agent.cli.idea:follow_study", settings=IDEATION_SETTINGS):
+class Follow(CliCommand, to=app, work="agent.cli.idea:propose_ideas", settings=IDEATION_SETTINGS):
     """Propose the next idea from a study's surprises and open verdicts. Each reason names a finding of the record,
     which the program checks."""
 

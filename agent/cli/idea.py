@@ -156,16 +156,9 @@ MAX_TOPIC_BYTES = 200_000
 STEPS: tuple[WriteUpStep, ...] = ("idea", "literature", "proposal")
 
 
-def run_ideation(args: Ideate) -> int:
-    return propose_ideas(build_task(args), args)
-
-
-def follow_study(args: Follow) -> int:
-    return propose_ideas(build_follow_task(args), args)
-
-
-def propose_ideas(order: IdeaTask, args: Ideate | Follow) -> int:
+def propose_ideas(args: Ideate | Follow) -> int:
     """Propose the ideas of a task and print them."""
+    order = build_task(args) if isinstance(args, Ideate) else build_follow_task(args)
     settings = compose_settings(config=args.config, flags=args.flags)
     slug = to_slug(Path(order.name).stem)
     folder = args.out or choose_folder(args.runs, f"ideate_{slug}", lambda one: is_unfinished(one, order))

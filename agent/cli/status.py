@@ -280,15 +280,11 @@ def _check_options(args: Export) -> None:
 
 
 def _write_texts(args: Export, state: RunState, rows: Sequence[tuple[float, str]]) -> None:
-    def exchange() -> Iterable[str]:
-        yield from format_exchange(extract_exchange(event for event, _ in parse_events(rows, args.run))).split("\n")[
-            :-1
-        ]
-
+    answers = extract_exchange(event for event, _ in parse_events(rows, args.run)) if args.exchange else ()
     texts: tuple[tuple[Path | None, Iterable[str]], ...] = (
         (args.events, format_events(rows)),
         (args.tree, [format_json(build_tree(state))]),
-        (args.exchange, exchange()),
+        (args.exchange, format_exchange(answers).split("\n")[:-1]),
     )
     for file, lines in texts:
         if file == STDOUT:
