@@ -86,17 +86,13 @@ class Run(CliCommand, to=app, work="agent.cli.run:run", settings=STUDY_SETTINGS)
     idea: Path | None = Option(
         None, help="One idea or a list of ideas (AI-Scientist-v2 JSON), or a proposal (.md), which the model converts."
     )
-    task: Path | None = Option(
-        None, help="With --code, instead of --idea: a question file (.md, .toml) answered by a single experiment."
-    )
+    task: Path | None = Option(None, help="With --code: a question (.md, .toml) that one experiment answers.")
     idea_idx: int | None = Option(None, help="Index of the idea in a list, starting at 0.")
     config: ConfigOption = None
     runs: Path = Option(Path("runs"), help="Folder in which the run's folder is created.")
     name: str | None = Option(None, help="Name of the run's folder; default: built from time and idea.")
     plan: Path | None = Option(None, help="A data plan (YAML) to use instead of the planner's.")
-    space: Path | None = Option(
-        None, help="With --code: hyperparameters, arms and levels (YAML) that every plan must include."
-    )
+    space: Path | None = Option(None, help="With --code: hyperparameters, arms and levels (YAML) of every plan.")
     dry_run: bool = Option(False, "--dry-run", help="Only show a data plan (billed model calls) and a cost forecast.")
     out: Path | None = Option(None, help="With --dry-run: write the plan to this YAML file, for use with --plan.")
     json: bool = Option(False, "--json", help="With --dry-run: print JSON.")
@@ -160,17 +156,13 @@ class Branch(CliCommand, to=app, work="agent.cli.branch:branch", settings=RUN_SE
     """Start a new run from a point in another run. The original run is not changed; budget and time start at zero."""
 
     run: RunArgument
-    point: str = Option(
-        ..., "--from", metavar="NODE|STAGE", help="Branch point: after a node (n0012) or before a stage."
-    )
+    point: str = Option(..., "--from", metavar="NODE|STAGE", help="After a node (n0012) or before a stage.")
     code: Path | None = Option(None, help="Folder with your own experiment.py, which becomes the first new node.")
     author: str | None = Option(None, help="Author of the code; default: your user name.")
     note: str = Option("", help="Note to add to the next prompts of the stage.")
     runs: Path | None = Option(None, help="Where to create the run's folder; default: the folder that contains RUN.")
     name: str | None = Option(None, help="Name of the run's folder; default: built from time, idea and branch point.")
-    seed: int | None = Option(
-        None, min=0, help="Seed of the new run; default: a new one. With RUN's seed, RUN's choices are repeated."
-    )
+    seed: int | None = Option(None, min=0, help="Seed; default: a new one. RUN's seed repeats its choices.")
 
 
 class Write(CliCommand, to=app, work="agent.cli.run:write", settings=(*MODEL_SETTINGS, "template")):
@@ -198,9 +190,7 @@ class Execute(
     """Run a Python file in the sandbox, as a node would. Shows output and measurements; exits 1 if the file fails."""
 
     file: Path | None = Argument(None, metavar="FILE", help="Python file, such as the experiment.py of a node.")
-    describe: bool = Option(
-        False, "--describe", help="Instead of FILE: show how columns, target and splits of --data are read."
-    )
+    describe: bool = Option(False, "--describe", help="Show how columns, target and splits of --data are read.")
     cells: str = Option(
         "", metavar="ARM@LEVEL,...", help="For a program that calls lab.measure: cells to measure, as arm or arm@level."
     )
@@ -404,14 +394,10 @@ class Export(CliCommand, to=app, work="agent.cli.status:export_run"):
     html: Path | None = Option(None, metavar="FILE", help="Write the run's page as one HTML file.")
     events: Path | None = Option(None, metavar="FILE", help="Write all events as JSON lines; - prints them.")
     tree: Path | None = Option(None, metavar="FILE", help="Write the tree as JSON; - prints it.")
-    exchange: Path | None = Option(
-        None, metavar="FILE", help="Write the model's answers, for use with --model replay:FILE."
-    )
+    exchange: Path | None = Option(None, metavar="FILE", help="Write the model's answers (--model replay:FILE).")
     zip: Path | None = Option(None, metavar="FILE", help="Write the run's folder as a zip, without its data.")
     with_data: bool = Option(False, "--with-data", help="Include data, all labels and documents in the zip.")
-    small: bool = Option(
-        False, "--small", help="Compress the zip further; only scientist can open it, not other programs."
-    )
+    small: bool = Option(False, "--small", help="Compress the zip further; only scientist can open it.")
     mlflow: str | None = Option(None, metavar="DIR|URI", help="Export to MLflow (needs the extra mlflow).")
     wandb: Path | None = Option(None, metavar="DIR", help="Export to W&B, offline (needs the extra wandb).")
     force: bool = Option(False, "--force", help="Overwrite existing files.")
@@ -427,9 +413,7 @@ class ClusterSlurm(
     """Run a command from a login node on workers that SLURM starts. They leave the queue when it ends
     (docs/hardware.md)."""
 
-    command: list[str] = Argument(
-        metavar="-- COMMAND...", help="A command of scientist, such as: run --idea idea.json."
-    )
+    command: list[str] = Argument(metavar="-- COMMAND...", help="A command, such as: run --idea idea.json.")
     nodes: int = Option(1, min=1, help="Number of nodes.")
     gpus: int = Option(0, min=0, help="GPUs of each node.")
     cpus: int | None = Option(None, min=1, help="Processors of each node; default: the whole node.")
@@ -483,17 +467,13 @@ class Judge(CliCommand, to=app, work="agent.cli.judge:run_judge", settings=("mod
 
     paper: Path | None = Argument(None, metavar="PAPER|RUN", help="Paper (PDF, LaTeX, Markdown or text), or a run.")
     rubric: str = Option("end-to-end", metavar="NAME|FILE", help="Bundled rubric ('list' shows all) or TOML file.")
-    judges: str = Option(
-        "", metavar="MODEL,...", help="Several judges, as model strings, each with an optional @ADDRESS."
-    )
+    judges: str = Option("", metavar="MODEL,...", help="Several judges, each with an optional @ADDRESS.")
     n: int = Option(1, help="Number of times each judge scores the paper.")
     task: Path | None = Option(None, help="Text file with the task that the paper addresses.")
     code: Path | None = Option(None, help="Folder of the paper's code. Nothing is executed.")
     log: Path | None = Option(None, help="Log of the experiments; the judge sees its beginning and end.")
     results: Path | None = Option(None, help="Folder of the paper's result files, for the audit.")
-    view: Literal["all", "paper"] = Option(
-        "all", help="What the judge sees: all material, or only the paper, as a reader would."
-    )
+    view: Literal["all", "paper"] = Option("all", help="What the judge sees: all, or only the paper.")
     pages: int | None = Option(None, min=0, max=40, help="Pages shown as images to a vision model (8).")
     json: JsonOption = False
 
@@ -510,9 +490,7 @@ class Ideate(CliCommand, to=app, work="agent.cli.idea:propose_ideas", settings=(
         metavar="STEPS",
         help="idea, or idea,literature,proposal; each step writes files from which a run can start.",
     )
-    context: Path | None = Option(
-        None, metavar="DIR", help="Folder of your papers (PDF) and notes, read before anything else (docs/ideas.md)."
-    )
+    context: Path | None = Option(None, metavar="DIR", help="Folder of your papers (PDF) and notes (docs/ideas.md).")
     out: Path | None = Option(None, help="Output folder; default: a folder in --runs named by time and topic.")
     runs: Path = Option(Path("runs"), help="Without --out: where the output folder is created.")
     config: ConfigOption = None
