@@ -130,21 +130,15 @@ class CommandHandler:
         """
         pause, free = self.recorder.state.paused_by, read_free_gb(self.folder.root)
         if pause is None and free < min_free_gb and not self.signals.stop_event.is_set():
-            self.recorder.append(
-                CommandReceived(
-                    verb="pause",
-                    by=PROGRAM_AUTHOR,
-                    text=(
-                        f"only {free:.2f} GB are free on the run's disk, but min_free_gb is {min_free_gb:g}: it "
-                        f"resumes automatically once {RESUME_DISK_MARGIN * min_free_gb:.3g} GB are free"
-                    ),
-                )
+            text = (
+                f"only {free:.2f} GB are free on the run's disk, but min_free_gb is {min_free_gb:g}: it "
+                f"resumes automatically once {RESUME_DISK_MARGIN * min_free_gb:.3g} GB are free"
             )
+            self.recorder.append(CommandReceived(verb="pause", by=PROGRAM_AUTHOR, text=text))
             self.signals.pause()
         elif pause is not None and pause.by == PROGRAM_AUTHOR and free >= RESUME_DISK_MARGIN * min_free_gb:
-            self.recorder.append(
-                CommandReceived(verb="resume", by=PROGRAM_AUTHOR, text=f"{free:.2f} GB are free again")
-            )
+            text = f"{free:.2f} GB are free again"
+            self.recorder.append(CommandReceived(verb="resume", by=PROGRAM_AUTHOR, text=text))
             self._continue()
 
     def _continue(self) -> None:
@@ -154,19 +148,16 @@ class CommandHandler:
 
     def _apply_command(self, command: CommandReceived) -> str | None:
         """Record and apply a command; return why it is ignored, if it is."""
-        why = control_files.find_refusal(
-            self.recorder.state, command, is_running=command.file not in self.pending_files
-        )
+        state, is_pending = self.recorder.state, command.file in self.pending_files
+        why = control_files.find_refusal(state, command, is_running=not is_pending)
         if why is not None:
             return f"{command.verb} {command.target[:40]}".strip() + f": {why}"
         if command.verb == "note" and not command.target:  # record the stage in the log
-            command = command.model_copy(update={"target": self.recorder.state.search.stage or ""})
-        gate = self.recorder.state.open_gate
-        if command.verb == "approve" and gate is not None:
-            command = command.model_copy(update={"target": gate.reached.gate})
+            command = command.model_copy(update={"target": state.search.stage or ""})
+        if command.verb == "approve" and state.open_gate is not None:
+            command = command.model_copy(update={"target": state.open_gate.reached.gate})
         # first: after a kill here the command is refused, but the plan is amended
         if command.plan is not None and command.target != "plan":
-            state = self.recorder.state
             self.recorder.append(
                 PlanAmended(
                     number=len(state.search.amendments) + 1,

@@ -232,18 +232,7 @@ def _build_row(
 
 
 def _format_report(found: CampaignReport) -> Iterator[Text | Table]:
-    rows = [
-        (
-            one.name,
-            one.state,
-            _format_verdicts(one) or shorten(one.why, 60),
-            "-" if one.judge is None else f"{one.judge:g}",
-            format_dollars(one.cost.usd, one.cost.unpriced),
-            format_duration(one.hours * 3600),
-        )
-        for one in found.lines
-    ]
-    yield Table.of(("idea", "state", "verdicts", "judge", "cost", "time"), rows)
+    yield Table.of(("idea", "state", "verdicts", "judge", "cost", "time"), map(_list_cells, found.lines))
     spent = f"${found.usd:.2f}, {format_duration(3600 * found.hours)} of runs"
     working = f"; in use by {found.working}" if found.working else ""
     yield format_line(f"{format_quantity(len(found.lines), 'idea')}, {spent}{working}")
@@ -253,10 +242,11 @@ def _format_report(found: CampaignReport) -> Iterator[Text | Table]:
         yield format_line(f"test splits scored by more than one study: {tests}")
 
 
-def _format_verdicts(one: CampaignRow) -> str:
-    return "; ".join(
-        f"{each.hypothesis} {each.verdict}{'' if each.confirmed else ' (preview)'}" for each in one.verdicts
-    )
+def _list_cells(one: CampaignRow) -> tuple[str, ...]:
+    marks = ((each, "" if each.confirmed else " (preview)") for each in one.verdicts)
+    verdicts = "; ".join(f"{each.hypothesis} {each.verdict}{mark}" for each, mark in marks)
+    judge, cost = "-" if one.judge is None else f"{one.judge:g}", format_dollars(one.cost.usd, one.cost.unpriced)
+    return one.name, one.state, verdicts or shorten(one.why, 60), judge, cost, format_duration(one.hours * 3600)
 
 
 # --- controlling a campaign ------------------------------------------------------------------------------------------

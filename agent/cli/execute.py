@@ -59,21 +59,21 @@ def execute_file(args: Execute) -> int:
     check_studied_llms(settings)
     for note in (*survey_own_data(settings), *describe_targets(settings)):
         print_to_stderr(note)
-    outcome = asyncio.run(
-        run_file(
-            file,
-            timeout=settings.sandbox.timeout,
-            seed=settings.seed,
-            settings=settings.sandbox,
-            sources=list_sources(settings),
-            subjects=partial(open_studied_llms, settings),
-            cells={
-                Cell(dataset=dataset, arm=arm, level=level, seed=settings.seed): chosen
-                for dataset in _split_list(args.on)
-                for arm, level in map(_parse_condition, _split_list(args.cells))
-            },
-        )
+    cells = {
+        Cell(dataset=dataset, arm=arm, level=level, seed=settings.seed): chosen
+        for dataset in _split_list(args.on)
+        for arm, level in map(_parse_condition, _split_list(args.cells))
+    }
+    work = run_file(
+        file,
+        timeout=settings.sandbox.timeout,
+        seed=settings.seed,
+        settings=settings.sandbox,
+        sources=list_sources(settings),
+        subjects=partial(open_studied_llms, settings),
+        cells=cells,
     )
+    outcome = asyncio.run(work)
     plain = ("arrays", "sealed", "artifacts", "peak_host_bytes", "peak_gpu_bytes", "stdout_tail")
     print_result(
         {name: getattr(outcome, name) for name in plain}

@@ -120,19 +120,13 @@ def list_runs(args: ListRuns) -> int:
 
 
 def _build_run_table(rows: Sequence[RunListRow]) -> Table:
-    cells = (
-        (
-            one.run,
-            one.kind,
-            one.condition if one.condition in ("done", "failed") else f"{one.condition}, {one.phase}",
-            one.verdicts or "-",
-            f"{one.hours:.2f}",
-            f"${one.usd:.2f}",
-            "-" if one.age is None else format_age(one.age),
-        )
-        for one in rows
-    )
-    return Table.of(("run", "kind", "condition", "verdicts", "hours", "cost", "age"), cells)
+    def list_cells(one: RunListRow) -> tuple[str, ...]:
+        condition = one.condition if one.condition in ("done", "failed") else f"{one.condition}, {one.phase}"
+        age, usd = "-" if one.age is None else format_age(one.age), f"${one.usd:.2f}"
+        return one.run, one.kind, condition, one.verdicts or "-", f"{one.hours:.2f}", usd, age
+
+    titles = ("run", "kind", "condition", "verdicts", "hours", "cost", "age")
+    return Table.of(titles, map(list_cells, rows))
 
 
 def show_tree(args: Tree) -> int:

@@ -313,26 +313,22 @@ class IntervalBar(NamedTuple, Generic[T]):
 def draw_intervals(claims: Sequence[Claim], *, zero: bool = False) -> tuple[IntervalBar[Claim], ...]:
     """Draw claims of one metric on a common scale; `zero` includes zero in the scale."""
     at = _make_scale([value for one in claims for value in (*one.values, one.low, one.high)] + [0.0] * zero)
-    return tuple(
-        IntervalBar(
-            one,
-            tuple(map(at, one.values)),
-            at(one.mean),
-            (at(one.low), at(one.high)) if one.low is not None and one.high is not None else None,
-            at(0.0) if zero else None,
-        )
-        for one in claims
-    )
+    return tuple(_draw_bar(one, one.mean, at, at(0.0) if zero else None) for one in claims)
 
 
 def draw_effect(part: EffectDecision) -> IntervalBar[EffectDecision] | None:
     """Draw an effect on its own scale; None before it was measured."""
     if part.mean is None:
         return None
-    limit = part.effect.limit
-    at = _make_scale([*part.values, part.low, part.high, part.mean, 0.0, limit])
-    ends = (at(part.low), at(part.high)) if part.low is not None and part.high is not None else None
-    return IntervalBar(part, tuple(map(at, part.values)), at(part.mean), ends, at(0.0), at(limit))
+    at = _make_scale([*part.values, part.low, part.high, part.mean, 0.0, part.effect.limit])
+    return _draw_bar(part, part.mean, at, at(0.0), at(part.effect.limit))
+
+
+def _draw_bar(
+    one: T, mean: float, at: Callable[[float], float], zero: float | None, limit: float | None = None
+) -> IntervalBar[T]:
+    ends = (at(one.low), at(one.high)) if one.low is not None and one.high is not None else None
+    return IntervalBar(one, tuple(map(at, one.values)), at(mean), ends, zero, limit)
 
 
 def _make_scale(values: Sequence[float | None]) -> Callable[[float], float]:

@@ -6,7 +6,7 @@ The grid has one row per node and one column per condition and dataset, with the
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Final, NamedTuple
 
@@ -67,16 +67,13 @@ def build_grid(run: CachedRun, first: int) -> CellGrid:
     columns = tuple(sorted(places, key=lambda place: (ranks.get(place, len(ranks)), place)))
     counts = Counter(one.outcome for those in cells.values() for one in those)
     primary = plan.primary_metric.name if plan is not None else ""
+    rows = (
+        (name, run.state.nodes[name].kind, tuple(_summarize_cells(row.get(one, ()), primary) for one in columns))
+        for name, row in shown.items()
+    )
     return CellGrid(
         columns,
-        tuple(
-            (
-                name,
-                run.state.nodes[name].kind,
-                tuple(_summarize_cells(row[one], primary) if one in row else None for one in columns),
-            )
-            for name, row in shown.items()
-        ),
+        tuple(rows),
         first,
         len(names),
         tuple((one, counts[one]) for one in OUTCOME_SIGNS if counts[one]),
@@ -91,7 +88,9 @@ def _group_by_place(cells: tuple[CellStatus, ...]) -> dict[tuple[str, str], list
     return found
 
 
-def _summarize_cells(cells: list[CellStatus], primary: str) -> GridPlace:
+def _summarize_cells(cells: Sequence[CellStatus], primary: str) -> GridPlace | None:
+    if not cells:
+        return None
     values = [value for one in cells if (value := one.find_value(primary)) is not None]
     counts = Counter(one.outcome for one in cells)
     whys = "; ".join(dict.fromkeys(one.why for one in cells if one.why))
