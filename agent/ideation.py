@@ -64,7 +64,7 @@ class IdeaTask:
 
 
 def ideate(
-    order: IdeaTask,
+    task: IdeaTask,
     settings: Settings,
     folder: Path,
     *,
@@ -86,7 +86,7 @@ def ideate(
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with acquire_lock(folder), closing(EventLog(folder / EVENTS_FILE, kind="ideation", listener=listener)) as log:
-            asyncio.run(_ideate(order, settings, log, on_idea))
+            asyncio.run(_ideate(task, settings, log, on_idea))
             return log.state
     except (ModelConfigError, CatalogueError):
         state = fold_events(read_events(folder / EVENTS_FILE))
@@ -96,46 +96,46 @@ def ideate(
 
 
 async def _ideate(
-    order: IdeaTask, settings: Settings, log: EventLog, on_idea: Callable[[int, IdeaProposed], None]
+    task: IdeaTask, settings: Settings, log: EventLog, on_idea: Callable[[int, IdeaProposed], None]
 ) -> None:
-    await _record_start(order, settings, log)
+    await _record_start(task, settings, log)
     folder = log.path.parent
     models = open_budgeted_models(settings, log, partial(store_prompt, folder))
     async with open_literature(settings.literature, read_credentials()) as literature:
         study = IdeationContext(recorder=log, models=models, literature=literature, folder=folder, on_idea=on_idea)
-        if order.context is not None:
-            copy_documents(order.context, folder / "context")
+        if task.context is not None:
+            copy_documents(task.context, folder / "context")
         copies, refused = read_copies(folder / "context")
         # documents are summarised once, before the first idea
         if study.state.paper.context is None and (copies or refused):
             k = decision_number(study.recorder, RunTask(task="context"))
             log.append(await digest_documents(models.make_client(k, 0), copies, refused))
             log.append(TaskDone(k=k))
-        recall_studies(log, settings.memory, order.topic)
-        await find_ideas(study, order.count)
-        if order.steps != ("idea",):
-            await write_up(study, order.steps)
+        recall_studies(log, settings.memory, task.topic)
+        await find_ideas(study, task.count)
+        if task.steps != ("idea",):
+            await write_up(study, task.steps)
 
 
-async def _record_start(order: IdeaTask, settings: Settings, log: EventLog) -> None:
+async def _record_start(task: IdeaTask, settings: Settings, log: EventLog) -> None:
     began = log.state.ideation.started
     has_begun = build_idea_work(1) in [one.action for one in log.state.decisions.values()]
     if began is None:
         means = find_resources(settings, fetching=bool(settings.literature.sources) and await reaches_hub())
         log.append(
             IdeationStarted(
-                topic=order.topic,
-                sha256=order.sha256,
+                topic=task.topic,
+                sha256=task.sha256,
                 means=means,
-                study=order.study,
-                rounds=order.rounds,
+                study=task.study,
+                rounds=task.rounds,
                 version=version("labwright"),
                 model=settings.models.model_names,
             )
         )
-    elif began.sha256 != order.sha256:
+    elif began.sha256 != task.sha256:
         raise UsageError(f"{log.path.parent} has ideas for another topic: choose another --out")
-    elif order.context is not None and log.state.paper.context is None and has_begun:
+    elif task.context is not None and log.state.paper.context is None and has_begun:
         raise UsageError(f"{log.path.parent} was started without documents: choose another --out for --context")
 
 

@@ -332,11 +332,11 @@ def _run_process(
     left = control_files.list_pending_files(folder.root)
     alerts = Alerts(settings.alerts, folder.root)
 
-    def tell(event: Event, state: RunState) -> None:
+    def notify(event: Event, state: RunState) -> None:
         listener(event, state)
         alerts(event, state)
 
-    with closing(EventLog(folder.events, listener=tell)) as log:
+    with closing(EventLog(folder.events, listener=notify)) as log:
         try:
             if isinstance(first, RewriteStarted) and log.state.phase != "done":  # another process started one first
                 raise RecordError(f"{folder.root} is already being rewritten: scientist resume {folder.root}")

@@ -299,8 +299,8 @@ class RunProcess:
                 return self._record_end(INTERRUPTED, f"{self.stop_reason}; continue with 'scientist resume'")
             return self._record_end(*find_ending(self.log.state))
 
-    def _attach(self, bench: RunContext) -> None:
-        self.context, self.research = bench, StageRunner(bench)
+    def _attach(self, context: RunContext) -> None:
+        self.context, self.research = context, StageRunner(context)
 
     def _record_end(self, code: int, reason: str) -> int:
         record_end(self.folder, self.settings, self.log, code, reason)
@@ -394,11 +394,11 @@ class RunProcess:
                     await step(self.context)
             return not self.signals.stop_event.is_set()
 
-        async def prepared(bench: RunContext) -> None:
-            await prepare(bench)
+        async def prepared(context: RunContext) -> None:
+            await prepare(context)
             state = self.log.state
             if state.started is not None and state.overrides:  # settings derived from the plan
-                self._attach(replace(bench, search=override_settings(state.started.settings, state.overrides).search))
+                self._attach(replace(context, search=override_settings(state.started.settings, state.overrides).search))
 
         async def searched(stage: StageName) -> bool:
             until = self.settings.until
@@ -474,10 +474,10 @@ class RunProcess:
                 loop.remove_signal_handler(number)
 
     @asynccontextmanager
-    async def _watching(self, bench: RunContext) -> AsyncGenerator[None]:
+    async def _watching(self, context: RunContext) -> AsyncGenerator[None]:
         """Process commands and watch the clock in the background. If the watch fails, the run ends and the error is
         raised, since the run could no longer be stopped, paused or limited."""
-        watch = asyncio.ensure_future(self._watch(bench))
+        watch = asyncio.ensure_future(self._watch(context))
         watch.add_done_callback(lambda watch: None if watch.cancelled() else self._cancel())
         try:
             yield
@@ -486,7 +486,7 @@ class RunProcess:
             with suppress(asyncio.CancelledError):
                 await watch
 
-    async def _watch(self, bench: RunContext) -> None:
+    async def _watch(self, context: RunContext) -> None:
         def handle_stop() -> None:
             request = self.log.state.user_commands[-1].command
             by = f" by {request.by}" if request.by else ""
@@ -494,12 +494,12 @@ class RunProcess:
 
         job = read_job_end(os.environ.get("SLURM_JOB_END_TIME", ""))
         job = job and time.monotonic() + job - time.time()  # the system clock may be changed meanwhile
-        steering = CommandHandler(self.folder, self.log, self.signals, handle_stop, self.pending_commands)
+        commands = CommandHandler(self.folder, self.log, self.signals, handle_stop, self.pending_commands)
         while True:
             with suppress(OSError):  # a disk or file server may be briefly unavailable; retry at the next check
-                steering.process_commands()
-                steering.pause_on_full_disk(self.settings.min_free_gb)
-            record_time_limit(bench)
+                commands.process_commands()
+                commands.pause_on_full_disk(self.settings.min_free_gb)
+            record_time_limit(context)
             if job is not None and time.monotonic() > job - self.settings.slurm.margin_timeout:
                 if self.settings.slurm.at_end == "report" and self.log.state.open_gate is None:
                     record_limit(self.log, "the SLURM job is about to end")

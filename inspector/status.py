@@ -407,15 +407,14 @@ def summarize_llm_usage(folder: Path, state: RunState) -> LlmUsage | None:
 
 def _read_budget_usage(state: RunState) -> BudgetUsage | None:
     """Return the use of the budget; None if the run has none."""
-    usd, tokens, hours = (state.read_setting(f"budget.{name}") for name in ("usd", "tokens", "gpu_hours"))
-    if usd is None and tokens is None and hours is None:
+    caps = {name: state.read_setting(f"budget.{name}") for name in ("usd", "tokens", "gpu_hours")}
+    if all(cap is None for cap in caps.values()):
         return None
     reserved = sum((one.spending for one in state.calls.reservations.values()), start=Cost())
-    limit = Cost(usd=usd or 0.0, tokens=tokens or 0, gpu_seconds=3600 * (hours or 0.0))
+    hours = caps["gpu_hours"] or 0.0
+    limit = Cost(usd=caps["usd"] or 0.0, tokens=caps["tokens"] or 0, gpu_seconds=3600 * hours)
     return BudgetUsage(
-        usd=usd,
-        tokens=tokens,
-        gpu_hours=hours,
+        **caps,
         spent=state.calls.spent_cost.subtract_floored(reserved),
         reserved=reserved,
         remaining=limit.subtract_floored(state.calls.spent_cost),

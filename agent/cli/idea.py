@@ -158,20 +158,20 @@ STEPS: tuple[WriteUpStep, ...] = ("idea", "literature", "proposal")
 
 def propose_ideas(args: Ideate | Follow) -> int:
     """Propose the ideas of a task and print them."""
-    order = build_task(args) if isinstance(args, Ideate) else build_follow_task(args)
+    task = build_task(args) if isinstance(args, Ideate) else build_follow_task(args)
     settings = compose_settings(config=args.config, flags=args.flags)
-    slug = to_slug(Path(order.name).stem)
-    folder = args.out or choose_folder(args.runs, f"ideate_{slug}", lambda one: is_unfinished(one, order))
-    tell: Callable[[Iterable[Text]], None] = (lambda lines: None) if args.json else print_lines
-    tell([format_line(f"ideas for {order.name}, in {folder}")])
+    slug = to_slug(Path(task.name).stem)
+    folder = args.out or choose_folder(args.runs, f"ideate_{slug}", lambda one: is_unfinished(one, task))
+    show: Callable[[Iterable[Text]], None] = (lambda lines: None) if args.json else print_lines
+    show([format_line(f"ideas for {task.name}, in {folder}")])
     try:
         with removing_new_folder_on_refusal(folder.parent), saving_traceback(folder):
             state = ideate(
-                order,
+                task,
                 settings,
                 folder,
-                on_idea=lambda number, one: tell(format_idea(number, one)),
-                listener=lambda event, state: tell(map(format_line, filter(None, [describe_event(event, state)]))),
+                on_idea=lambda number, one: show(format_idea(number, one)),
+                listener=lambda event, state: show(map(format_line, filter(None, [describe_event(event, state)]))),
             )
     except KeyboardInterrupt:
         print_to_stderr(f"interrupted; continue with the same command (--out {folder})")
@@ -182,7 +182,7 @@ def propose_ideas(args: Ideate | Follow) -> int:
     finally:
         if folder.is_dir() and not any(folder.iterdir()):  # nothing was started, e.g. the model could not be opened
             folder.rmdir()
-    outcomes = [one for number, one in list_outcomes(state) if number <= order.count]
+    outcomes = [one for number, one in list_outcomes(state) if number <= task.count]
     found, total = [one.idea for one in outcomes if one.idea is not None], state.calls.total_usage
     file = folder / "ideas.json"
     if args.json:
@@ -196,10 +196,10 @@ def propose_ideas(args: Ideate | Follow) -> int:
         }
         print(dumps(shown, indent=1))
     elif found:
-        made = f"{len(found)} of {format_quantity(order.count, 'idea')}, {format_quantity(total.calls, 'model call')}"
+        made = f"{len(found)} of {format_quantity(task.count, 'idea')}, {format_quantity(total.calls, 'model call')}"
         lines = (f"{made}: {file}", f"continue with: scientist run --idea {file} --idea-idx 0")
         print_lines(map(format_line, lines))
-    return LIMITED if len(found) < order.count else DONE
+    return LIMITED if len(found) < task.count else DONE
 
 
 def format_idea(number: int, one: IdeaProposed) -> Iterator[Text]:
@@ -267,11 +267,11 @@ def build_follow_task(args: Follow) -> IdeaTask:
     )
 
 
-def is_unfinished(folder: Path, order: IdeaTask) -> bool:
+def is_unfinished(folder: Path, task: IdeaTask) -> bool:
     """Return whether a folder contains this task in unfinished form. Raises `RecordError`."""
     state = fold_events(read_events(folder / EVENTS_FILE))
-    if state.ideation.started is None or state.ideation.started.sha256 != order.sha256:
+    if state.ideation.started is None or state.ideation.started.sha256 != task.sha256:
         return False
-    done = all(state.is_task_done(build_idea_work(number).task) for number in range(1, order.count + 1))
+    done = all(state.is_task_done(build_idea_work(number).task) for number in range(1, task.count + 1))
     last = {"idea": "ideas.json", "literature": "idea-*/related_work.md", "proposal": "idea-*/proposal.md"}
-    return not done or not any(folder.glob(last[order.steps[-1]]))
+    return not done or not any(folder.glob(last[task.steps[-1]]))

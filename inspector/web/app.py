@@ -57,7 +57,7 @@ ReadFragments = Callable[[], tuple[int, dict[str, Fragment]]]
 def make_app(place: Path, *, read_only: bool = False, estimate: EstimateRemaining | None = None) -> FastAPI:
     """Create the application for a run or a folder of runs; `estimate` forecasts the rest of a running run."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    handlers = Handlers(place, form_token="" if read_only else secrets.token_urlsafe(24), foresee=estimate)
+    handlers = Handlers(place, form_token="" if read_only else secrets.token_urlsafe(24), estimate=estimate)
     papers = handlers.papers
     for kind in (StarletteHTTPException, RequestValidationError):
         app.add_exception_handler(kind, handlers.render_error)
@@ -91,7 +91,7 @@ def make_app(place: Path, *, read_only: bool = False, estimate: EstimateRemainin
 class Handlers:
     """Request handlers, with cached runs and fragments. Synchronous handlers run in threads."""
 
-    def __init__(self, place: Path, *, form_token: str, foresee: EstimateRemaining | None = None) -> None:
+    def __init__(self, place: Path, *, form_token: str, estimate: EstimateRemaining | None = None) -> None:
         self.runs = RunCollection(place)
         self.static_files = {name: (WEB_FOLDER / "static" / name).read_bytes() for name in STATIC_TYPES}
         addresses = {
@@ -100,7 +100,7 @@ class Handlers:
         }
         self.pages = PageRenderer(addresses, form_token=form_token, single=self.runs.single)
         self.papers = PaperHandlers(self.get_run, self.pages)
-        self.foresee = foresee
+        self.estimate = estimate
         self.form_token = form_token
         self.fragments: dict[CachedRun, RunFragments] = {}
 
@@ -165,7 +165,7 @@ class Handlers:
                 next=list_next_steps(state),
                 seconds_left=None if limit is None else max(0.0, limit - worked),
                 time_limit=limit,
-                remaining=self.foresee(state) if self.foresee is not None else None,
+                remaining=self.estimate(state) if self.estimate is not None else None,
             )
 
     def chart(self, name: str, part: bool = False) -> Response:
