@@ -64,12 +64,6 @@ def format_age(seconds: float) -> str:
     return format_duration(seconds) if seconds < 48 * 3600 else f"{seconds / 86400:.0f} days"
 
 
-def format_countdown(until: float, now: float) -> str:
-    """Format the time of the next attempt as `until 14:05:10 (in 3m12s)`; both arguments are seconds since the
-    epoch."""
-    return f"until {format_clock_time(until)} (in {format_duration(until - now)})"
-
-
 def format_count(number: int) -> str:
     """Format a number of tokens as 950, 12.3k or 4.5M."""
     if number < 1000:

@@ -14,7 +14,7 @@ from pydantic import Field
 from labwright.inspector.diagnosis import PHASE_TEXT, RunDiagnosis
 from labwright.inspector.event_text import describe_event, format_command
 from labwright.inspector.findings import format_effect, list_effects, list_findings
-from labwright.inspector.safe_text import format_countdown, shorten, to_plain
+from labwright.inspector.safe_text import format_clock_time, format_duration, shorten, to_plain
 from labwright.inspector.tree import BranchPoint, StageFacts, list_branch_points, stage_fields
 from labwright.record.cell_status import (
     CellTotals,
@@ -27,10 +27,9 @@ from labwright.record.claims.estimates import nodes_ignoring_seed
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.setting_controls import TuningReport, build_tuning_report
 from labwright.record.events import Event
-from labwright.record.events.run_events import CommandReceived
 from labwright.record.llm_calls import read_exchanges
 from labwright.record.reducers.event_fold import apply_event
-from labwright.record.reducers.run_state import Gate, RoleUsage, RunState
+from labwright.record.reducers.run_state import RoleUsage, RunState
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.decisions import Cost, StudiedLLMUsage
 from labwright.record.schema.hypotheses import HypothesisDecision
@@ -313,32 +312,18 @@ def find_exit_code(state: RunState) -> int | None:
 def format_pause(state: RunState, now: float) -> str:
     """Describe who paused the run and why, or until when no model is called and why. `now` is seconds since the
     epoch."""
-    if state.open_gate is not None:
-        return format_gate(state.open_gate)
-    if state.paused_by is not None:
-        return format_user_pause(state.paused_by)
-    if state.outage is None:
+    if (gate := state.open_gate) is not None:
+        cost = f"; cost: {to_plain(gate.reached.cost)}" if gate.reached.cost else ""
+        refused = f"; your change was refused: {shorten('; '.join(gate.refused), 400)}" if gate.refused else ""
+        following = f"at the gate {gate.reached.gate}, next: {to_plain(gate.reached.comes_next)}{cost}{refused}"
+        return f"{following}; continue with: scientist approve RUN [--edit FILE]"
+    if (pause := state.paused_by) is not None:
+        who = f"by {shorten(pause.by, 40) or 'the user'}" + (f" ({shorten(pause.text, 160)})" if pause.text else "")
+        return f"{who}: nothing new starts, running work finishes; continue with: scientist resume"
+    if (outage := state.outage) is None:
         return ""
-    return f"no model is called {format_countdown(state.outage.until, now)}: {shorten(state.outage.reason, 200)}"
-
-
-def format_gate(gate: Gate) -> str:
-    """Describe what a run waits for at a gate: what comes next, what it costs, and how to go on."""
-    cost = f"; cost: {to_plain(gate.reached.cost)}" if gate.reached.cost else ""
-    refused = f"; your change was refused: {shorten('; '.join(gate.refused), 400)}" if gate.refused else ""
-    return (
-        f"at the gate {gate.reached.gate}, next: {to_plain(gate.reached.comes_next)}{cost}{refused}; continue with: "
-        "scientist approve RUN [--edit FILE]"
-    )
-
-
-def format_user_pause(command: CommandReceived) -> str:
-    """Describe a pause by the user and how to resume."""
-    why = f" ({shorten(command.text, 160)})" if command.text else ""
-    return (
-        f"by {shorten(command.by, 40) or 'the user'}{why}: nothing new starts, running work finishes; continue with: "
-        "scientist resume"
-    )
+    until = f"{format_clock_time(outage.until)} (in {format_duration(outage.until - now)})"
+    return f"no model is called until {until}: {shorten(outage.reason, 200)}"
 
 
 def format_unusual_answers(state: RunState) -> tuple[str, ...]:

@@ -223,14 +223,14 @@ def ablate(args: Ablate) -> int:
     changes = {"code.repository": str(repository), "code.metric": metric, "code.predictions": ""}
     settings = override_settings(settings.model_dump(mode="json"), changes)
     slug = to_slug(repository.name)
-    idea = Idea(
-        name=f"ablate-{slug}",
-        title=f"Which parts of {repository.name} matter",
-        short_hypothesis=f"Some parts of {repository.name} matter for its result, others do not.",
-        experiments=("Reproduce the result, then measure it without each part.",),
-    )
+    texts = {
+        "name": f"ablate-{slug}",
+        "title": f"Which parts of {repository.name} matter",
+        "short_hypothesis": f"Some parts of {repository.name} matter for its result, others do not.",
+        "experiments": "Reproduce the result, then measure it without each part.",
+    }
     folder = args.out or choose_study_folder(args.runs, f"ablate_{slug}", settings, "ablation")
-    code = _run_study(idea, settings, "ablation", folder, is_quiet=args.json)
+    code = _run_study(Idea.model_validate(texts), settings, "ablation", folder, is_quiet=args.json)
     if not is_run(folder):  # interrupted before anything was recorded
         return code
     state = read_state(folder)
@@ -265,8 +265,8 @@ def run_question(args: Run, settings: Settings) -> int:
 def build_question_idea(question: ResearchQuestion, name: str) -> Idea:
     """Convert a question to the idea of a study."""
     steps = tuple(filter(None, (question.method, question.instructions))) or (question.question,)
-    title = question.question.splitlines()[0][:300]
-    return Idea(name=name, title=title, experiments=steps, short_hypothesis=question.question)
+    texts = {"name": name, "title": question.question.splitlines()[0][:300], "short_hypothesis": question.question}
+    return Idea.model_validate(texts | {"experiments": steps})
 
 
 def _run_study(idea: Idea, settings: Settings, kind: StudyKind, folder: Path, *, is_quiet: bool = False) -> int:

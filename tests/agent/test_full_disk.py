@@ -8,7 +8,7 @@ import pytest
 
 from labwright.agent import run_process
 from labwright.agent.run_process import CommandHandler
-from labwright.inspector.status import format_user_pause
+from labwright.inspector.status import format_pause
 from labwright.record.event_log import EventLog
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.run_folder import RunFolder
@@ -46,7 +46,7 @@ def test_it_pauses_once_and_goes_on_by_itself(tmp_path: Path, monkeypatch: pytes
     assert looked == [(3.0, False), (1.9, True), (1.8, True), (2.1, True), (2.2, False), (0.5, True)]
     assert [one.verb for one in commanded(log)] == ["pause", "resume", "pause"]
     assert log.state.paused_by is not None
-    assert format_user_pause(log.state.paused_by).startswith(
+    assert format_pause(log.state, 0.0).startswith(
         "by the program (only 0.50 GB are free on the run's disk, but min_free_gb is 2: it resumes automatically once "
         "2.2 GB are free)"
     )
