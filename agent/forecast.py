@@ -56,7 +56,7 @@ def build_cost_table(settings: Settings, gpus: Callable[[], int] | None = None) 
     return CostTable(
         models=settings.models,
         search=settings.search,
-        paper=settings.effective_paper,
+        paper=settings.paper,
         node_seconds=sandbox.timeout,
         gpus=gpus or (lambda: sandbox.gpus_per_node if sandbox.device == "cuda" else 0),
         grace_seconds=sandbox.grace + KERNEL_GRACE_SECONDS,

@@ -236,11 +236,6 @@ class Settings(FrozenModel):
     alerts: AlertSettings = AlertSettings()
     slurm: JobSettings = JobSettings()
 
-    @property
-    def effective_paper(self) -> PaperSettings:
-        """The effective settings of the paper: without citation rounds if no catalogue may be queried."""
-        return self.paper if self.literature.sources else self.paper.model_copy(update={"citation_rounds": 0})
-
 
 def compose_settings(
     *, config: Path | None = None, flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None

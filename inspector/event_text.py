@@ -152,14 +152,6 @@ def format_arm(action: ExpandTree) -> str:
     return f" (for {to_plain(action.arm)})" if action.arm else ""
 
 
-def format_widening(action: WidenDimension) -> str:
-    """Describe a widened dimension and the reason."""
-    return (
-        f"search range of {to_plain(action.dimension)} widened to {action.low:g} to {action.high:g} for every arm: the "
-        f"best setting of {to_plain(action.arm)} is at its edge"
-    )
-
-
 def format_required_cells(event: CellsRequired, state: RunState) -> str:
     """Format the required cells of a node and the reused ones: `n0007: 12 cells to run, 4 reused from n0003`."""
     nodes = [state.cells[run][0] if run in state.cells else "a missing node" for run in event.taken.values()]
@@ -199,7 +191,8 @@ def _describe_decision(event: DecisionMade, _: RunState) -> str | None:
             started = f"{format_node_id(event.k)} {KIND_NAMES[action.kind]}{origin}"
             return f"{started} in {action.stage}{format_arm(action)}{repairs}"
         case WidenDimension() as action:
-            return format_widening(action)
+            widened = f"search range of {to_plain(action.dimension)} widened to {action.low:g} to {action.high:g}"
+            return f"{widened} for every arm: the best setting of {to_plain(action.arm)} is at its edge"
         case _:
             return None
 

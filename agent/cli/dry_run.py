@@ -207,12 +207,12 @@ async def _prepare_run(
 
 def format_dry_run(dry_run: DryRun) -> Iterator[Text]:
     """Format the plan as the YAML that `--out` writes, then what is known about it and the forecast."""
-    plan, spent = dry_run.data_plan, dry_run.planned
+    plan, spent, added = dry_run.data_plan, dry_run.planned, dry_run.installed
     yield format_line(dry_run.title, "bold")
     yield from format_block(plan_to_yaml(plan))
     rows = (
         *(row for one in dry_run.datasets for row in list_dataset_rows(one)),
-        ("packages", _format_packages(dry_run.installed)),
+        ("packages", f"{added}: {added.bytes / 1e6:.1f} MB, installed" if added and added.packages else ""),
         *(("hub", str(one)) for one in dry_run.hub),
         ("expected", f"{format_duration(plan.expected_seconds)} for one experiment (all conditions, all datasets)"),
         *(("can decide", line) for line in dry_run.hours),
@@ -224,10 +224,6 @@ def format_dry_run(dry_run: DryRun) -> Iterator[Text]:
     tokens = f"{format_count(spent.input_tokens)} tokens in, {format_count(spent.output_tokens)} out"
     calls, price = format_quantity(spent.calls, "model call"), format_dollars(spent.usd, spent.unpriced)
     yield Text(f"this dry run made {calls}: {tokens}, {price}", style="dim")
-
-
-def _format_packages(found: InstalledPackages | None) -> str:
-    return f"{found}: {found.bytes / 1e6:.1f} MB, installed" if found is not None and found.packages else ""
 
 
 def _review_rows(dry_run: DryRun) -> Iterator[tuple[str, str]]:
