@@ -58,7 +58,9 @@ def pack_run(
         with zipfile.ZipFile(plain) as source, zipfile.ZipFile(sorted_, "w") as inner:
             about = source.infolist()
             for one in sorted(about, key=lambda one: (PurePath(one.filename).suffix, one.file_size, one.CRC)):
-                with source.open(one) as opened, inner.open(_as_new(one), "w") as made:
+                copy = zipfile.ZipInfo(one.filename, one.date_time)
+                copy.create_system, copy.external_attr, copy.file_size = 3, one.external_attr, one.file_size
+                with source.open(one) as opened, inner.open(copy, "w") as made:
                     shutil.copyfileobj(opened, made, BLOCK_BYTES)
         whole = zipfile.ZipInfo(INNER, max(one.date_time for one in about))
         whole.compress_type, whole.file_size = zipfile.ZIP_LZMA, sorted_.seek(0, os.SEEK_END)
@@ -67,13 +69,6 @@ def pack_run(
         with zipfile.ZipFile(target, "w") as packed, packed.open(whole, "w", force_zip64=_is_large(whole)) as made:
             shutil.copyfileobj(sorted_, made, BLOCK_BYTES)
     return found
-
-
-def _as_new(about: zipfile.ZipInfo) -> zipfile.ZipInfo:
-    """Copy the metadata of a member for another zip."""
-    made = zipfile.ZipInfo(about.filename, about.date_time)
-    made.create_system, made.external_attr, made.file_size = 3, about.external_attr, about.file_size
-    return made
 
 
 def _is_large(about: zipfile.ZipInfo) -> bool:

@@ -64,6 +64,11 @@ def format_age(seconds: float) -> str:
     return format_duration(seconds) if seconds < 48 * 3600 else f"{seconds / 86400:.0f} days"
 
 
+def format_size(number: int) -> str:
+    """Format a number of bytes as 950 B, 12 kB or 4.5 MB."""
+    return f"{number} B" if number < 1000 else f"{number / 1e3:.0f} kB" if number < 1e6 else f"{number / 1e6:.1f} MB"
+
+
 def format_count(number: int) -> str:
     """Format a number of tokens as 950, 12.3k or 4.5M."""
     if number < 1000:

@@ -31,7 +31,7 @@ from labwright.inspector.html_file import export_page
 from labwright.inspector.live_view import find_process, is_ascii, watch_run
 from labwright.inspector.logs import PrintedLine, read_logs
 from labwright.inspector.render import format_status, format_tree, print_lines
-from labwright.inspector.safe_text import format_age, to_plain
+from labwright.inspector.safe_text import format_age, format_size, to_plain
 from labwright.inspector.status import read_status
 from labwright.inspector.summary import RunListRow, build_list_row
 from labwright.inspector.tracking import choose_tracker, send_run
@@ -262,14 +262,13 @@ def _check_options(args: Export) -> None:
             raise UsageError(f"{option} requires --zip")
     if len(set(files)) < len(files):
         raise UsageError("two exports have the same FILE: give each its own")
-    for file in files:
-        if file != STDOUT:
-            check_output(file, args.run)
-        if file != STDOUT and not file.parent.is_dir():
+    for file in (one for one in files if one != STDOUT):
+        check_output(file, args.run)
+        if not file.parent.is_dir():
             raise UsageError(f"{file} cannot be written: {file.parent} is not a folder; create it or choose another")
-        if file != STDOUT and not os.access(file.parent, os.W_OK | os.X_OK):
+        if not os.access(file.parent, os.W_OK | os.X_OK):
             raise UsageError(f"{file} cannot be written: {file.parent} is not writable")
-        if file != STDOUT and file.exists() and not args.force:
+        if file.exists() and not args.force:
             raise UsageError(f"{file} already exists: choose another path, or give --force")
 
 
@@ -327,6 +326,4 @@ def _atomic_file(path: Path, *, force: bool) -> Generator[IO[bytes]]:
 
 
 def _print_written(file: Path, what: str = "") -> None:
-    size = file.stat().st_size
-    shown = f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
-    print(f"{to_plain(str(file))}: {shown}{what}", flush=True)
+    print(f"{to_plain(str(file))}: {format_size(file.stat().st_size)}{what}", flush=True)

@@ -21,6 +21,7 @@ from labwright.inspector.safe_text import (
     format_count,
     format_dollars,
     format_duration,
+    format_size,
     shorten,
     to_plain,
     to_printable,
@@ -60,10 +61,6 @@ def _format_fixed(value: float | None, digits: int, sign: bool = False) -> str:
         return "–"
     text = f"{value:+.{digits}f}" if sign else f"{value:.{digits}f}"
     return text if float(text) else text.lstrip("+-")
-
-
-def _format_size(number: int) -> str:
-    return f"{number} B" if number < 1000 else f"{number / 1e3:.0f} kB" if number < 1e6 else f"{number / 1e6:.1f} MB"
 
 
 def _format_time(at: str | float | None) -> str:
@@ -115,7 +112,7 @@ class PageRenderer:
             short=shorten,
             duration=format_duration,
             tokens=format_count,
-            size=_format_size,
+            size=format_size,
             when=_format_time,
             origin=format_branch_point,
             number=_format_number,

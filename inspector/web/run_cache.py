@@ -135,7 +135,7 @@ class RunCollection:
             found = [self.place] if self.single else [one for one in self.place.iterdir() if is_run(one)]
             return {
                 os.fsencode(one.name).decode(errors="backslashreplace"): one
-                for one in sorted(found, key=_changed_at, reverse=True)
+                for one in sorted(found, key=lambda run: (read_log_stamp(run) or (0, 0, 0))[2], reverse=True)
                 if self.single or not one.name.startswith(".")
             }
         except OSError:
@@ -172,10 +172,6 @@ class RunCollection:
             line = RunListEntry(run, build_headline(run.state))
         self._lines[name] = now, time.monotonic(), line
         return line
-
-
-def _changed_at(run: Path) -> float:
-    return stamp[2] if (stamp := read_log_stamp(run)) is not None else 0
 
 
 def get_or_make(known: dict[K, T], key: K, make: Callable[[], T], *, max_entries: int) -> T:
