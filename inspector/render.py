@@ -228,11 +228,8 @@ def _list_status_rows(status: RunStatus) -> Iterator[tuple[str, str]]:
     yield "tuning", format_tuning(status.tuning) if status.tuning is not None else ""
     deleted = f"{format_quantity(status.collected, 'folder')} of unreferenced checkpoints and artifacts"
     yield "deleted", f"{deleted}: {status.freed / 1e9:.2f} GB" if status.collected else ""
-    yield (
-        "time",
-        f"{format_duration(status.elapsed)} of work, {format_duration(status.code_seconds)} running code, "
-        f"{format_duration(cost.seconds)} in model calls",
-    )
+    work, code, calls = map(format_duration, (status.elapsed, status.code_seconds, cost.seconds))
+    yield "time", f"{work} of work, {code} running code, {calls} in model calls"
     yield "slots", format_hours(status.hours)
     yield "paper", to_plain(status.paper or "")
     if status.judgement is not None:

@@ -17,7 +17,7 @@ from labwright.record.claims.estimates import compute_paper_claims, compute_test
 from labwright.record.claims.formatting import count_claim_decimals, count_effect_decimals
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.estimands import describe_estimand, find_effect_metric
-from labwright.record.reducers.run_state import RoleUsage, RunState
+from labwright.record.reducers.run_state import RunState
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.hypotheses import EffectDecision, HypothesisDecision
 from labwright.record.schema.nodes import StudyKind
@@ -70,16 +70,15 @@ def count_verdicts(status: RunStatus) -> str:
 def format_ending(status: RunStatus, report: Sequence[str]) -> list[Text]:
     """Format the five lines at the end of a run: verdicts, paper, page, cost, and what to do next. `report` lists the
     files of the report on a repository."""
-    run = to_plain(status.run)
+    run, cost = to_plain(status.run), status.cost
+    tokens = cost.input_tokens + cost.output_tokens
+    spent = format_dollars(cost.usd, cost.unpriced) + (f", {format_count(tokens)} tokens" if tokens else "")
+    took = f"{format_duration(status.elapsed)} of work, {format_duration(status.code_seconds)} running code"
     rows = (
         ("verdicts", "; ".join(_list_verdicts(status)) or "none: nothing was decided"),
         ("paper" if status.kind == "paper" else "report", _describe_result(status, report)),
         ("page", f"scientist view {run}"),
-        (
-            "cost",
-            f"{_format_cost(status.cost)} for {format_quantity(status.cost.calls, 'call')} to {status.model}; "
-            f"{format_duration(status.elapsed)} of work, {format_duration(status.code_seconds)} running code",
-        ),
+        ("cost", f"{spent} for {format_quantity(cost.calls, 'call')} to {status.model}; {took}"),
         ("next", describe_next_step(status)),
     )
     return [Text(f"{name:<10}", style="cyan") + Text(value) for name, value in rows]
@@ -126,11 +125,6 @@ def describe_next_step(status: RunStatus) -> str:
             f"scientist trace {run} NUMBER shows the source of a printed number; scientist reproduce {run} repeats them"
         )
     return status.next
-
-
-def _format_cost(cost: RoleUsage) -> str:
-    tokens = cost.input_tokens + cost.output_tokens
-    return f"{format_dollars(cost.usd, cost.unpriced)}" + (f", {format_count(tokens)} tokens" if tokens else "")
 
 
 # Main results of a run, shown at the top of its page and in the list of runs: hypotheses, method vs. baseline, judge.

@@ -40,12 +40,9 @@ def run_doctor(args: Doctor) -> int:
     if args.gpu:
         return check_gpus(settings, args.out, json=args.json)
     settings, findings = choose_reviewer(settings), list[tuple[str, Verdict]]()
-    probes = [check_machine(settings, place, os.environ)]
-    if named and (line := describe_reviewer(settings.models)):
-        probes.append(iter([("reviewer", Verdict("ok", line))]))
-    if named:
-        probes.append(check_models(settings))
-    for check, verdict in chain(*probes):
+    reviewer = describe_reviewer(settings.models) if named else ""
+    named_probes = [("reviewer", Verdict("ok", reviewer))] * bool(reviewer), check_models(settings)
+    for check, verdict in chain(check_machine(settings, place, os.environ), *(named_probes if named else ())):
         findings.append((check, verdict))
         if not args.json:
             fix = f"; fix: {to_plain(verdict.fix)}" if verdict.fix else ""

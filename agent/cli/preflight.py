@@ -275,9 +275,6 @@ def install_packages(settings: SandboxSettings) -> None:
 
 def check_papers(folder: Path | None) -> None:
     """Refuse a folder that contains no papers. Raises `UsageError`."""
-    if folder is None:
-        return
-    if not folder.is_dir():
-        raise UsageError(f"--papers {folder} is not a folder: give a folder of PDFs")
-    if not any(one.suffix.lower() == ".pdf" for one in folder.iterdir()):
+    files = [one.suffix.lower() for one in folder.iterdir()] if folder is not None and folder.is_dir() else []
+    if folder is not None and ".pdf" not in files:
         raise UsageError(f"--papers {folder} contains no PDF: give a folder of PDFs, or omit it")
