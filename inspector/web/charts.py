@@ -26,6 +26,8 @@ HUE_COUNT = 8
 MAX_CHARTS, MAX_LINES, MAX_POINTS = 24, 24, 400
 MAX_MAGNITUDE: Final = 1e300
 """Larger values are clipped to this magnitude, so differences stay finite."""
+MIN_MAGNITUDE: Final = 1e-300
+"""Smaller differences cannot be drawn: their parts would be zero."""
 _TICK_STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
 Points = Sequence[tuple[float, float]]
 
@@ -57,8 +59,10 @@ def build_axis(
     `tight`."""
     found = [min(max(value, -MAX_MAGNITUDE), MAX_MAGNITUDE) for value in values] or [0.0, 1.0]
     low, high = min(found), max(found)
-    if high - low <= 1e-12 * max(abs(low), abs(high)):
-        low, high = low - abs(low or 1.0) / 10, high + abs(high or 1.0) / 10
+    size = max(abs(low), abs(high))
+    if high - low <= max(1e-12 * size, MIN_MAGNITUDE):
+        margin = size / 10 if size > 1e9 * MIN_MAGNITUDE else 0.1
+        low, high = low - margin, high + margin
     rough = max((high - low) / ticks, 1.0 if whole else 0.0)
     unit = 10.0 ** floor(log10(rough))
     step = next(one for one in (unit * factor for factor in _TICK_STEPS) if one >= rough * 0.999)

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from labwright.inspector.summary import build_headline
@@ -35,6 +35,8 @@ Finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
 @given(st.lists(Finite, max_size=8), st.booleans(), st.booleans())
+@example([5e-324], False, False)
+@example([1e-300, 2e-299], False, True)
 def test_an_axis_holds_all_its_values_in_order_and_has_few_ticks(values: list[float], whole: bool, tight: bool) -> None:
     made = build_axis("x", values, whole=whole, tight=tight)
     assert math.isfinite(made.low) and math.isfinite(made.high) and made.low < made.high
