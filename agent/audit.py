@@ -313,7 +313,8 @@ def _check_scores(report: AuditReport, folder: RunFolder, state: RunState, *, wi
             results = list_result_folders(state, folder, node, attempt)
             try:
                 if standard:
-                    best = next(grade for grade in GRADES_BEST_FIRST if grade in {one.grade for one in standard})
+                    graded = [one.grade for one in standard]
+                    best = next(grade for grade in GRADES_BEST_FIRST if graded.count(grade))
                     recomputed |= _rescore(folder, node, results, grade=best, tests=bool(tests))
                 if custom:
                     recomputed |= _evaluated_values(results, tests)

@@ -222,7 +222,8 @@ def forecast_run(plan: DataPlan, datasets: Sequence[DatasetFacts], settings: Set
 
 def estimate_phases(table: CostTable, rows: Sequence[CostRow]) -> tuple[PhaseCost, ...]:
     """Estimate the cost of the model calls of each phase that has any."""
-    found, phases = list[PhaseCost](), {row.phase: None for row in rows}
+    found: list[PhaseCost] = []
+    phases: dict[Phase, None] = {row.phase: None for row in rows}
     for phase in phases:
         asked = [(row, row.role) for row in rows if row.phase == phase and row.role is not None and row.most]
         first = [(table.compute_typical_cost(role), row.likely) for row, role in asked]

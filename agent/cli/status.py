@@ -27,7 +27,6 @@ from labwright.agent.cli.errors import print_lines as print_table_lines
 from labwright.agent.forecast import estimate_remaining
 from labwright.inspector.archive import format_events, pack_run
 from labwright.inspector.diagnosis import diagnose_run
-from labwright.inspector.html_file import export_page
 from labwright.inspector.live_view import find_process, is_ascii, watch_run
 from labwright.inspector.logs import PrintedLine, read_logs
 from labwright.inspector.render import format_status, format_tree, print_lines
@@ -289,6 +288,8 @@ def _write_texts(args: Export, state: RunState, rows: Sequence[tuple[float, str]
 
 
 def _write_page(file: Path, folder: Path, state: RunState, secrets: Sequence[str], *, force: bool) -> None:
+    from labwright.inspector.html_file import export_page  # the web toolkit is slow to import
+
     as_of = f"{datetime.fromtimestamp(state.last_event_at).astimezone():%Y-%m-%d %H:%M %Z}"
     page = export_page(folder, as_of=as_of, version=state.paper.version)
     if any(secret in page.html for secret in secrets):
