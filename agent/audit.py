@@ -314,7 +314,7 @@ def _check_scores(report: AuditReport, folder: RunFolder, state: RunState, *, wi
             try:
                 if standard:
                     graded = [one.grade for one in standard]
-                    best = next(grade for grade in GRADES_BEST_FIRST if graded.count(grade))
+                    best: EvidenceGrade = next(grade for grade in GRADES_BEST_FIRST if graded.count(grade))
                     recomputed |= _rescore(folder, node, results, grade=best, tests=bool(tests))
                 if custom:
                     recomputed |= _evaluated_values(results, tests)
