@@ -451,20 +451,16 @@ def list_reportable_outcomes(
     for line in (line for one in decided for line in one.effects):
         subjects.setdefault(line.subject or line.key, []).append(line.key)
     statements = [_build_outcome(one, subjects) for one in decided]
+    methods = {one.name for one in plan.arms if one.role == "method"}
     places: dict[tuple[str, str, str], list[ExploratoryComparison]] = {}
     for comparison in comparisons if not decided else ():
         arm, other = map(parse_arm, comparison.subtracted)
-        if comparison.metric == plan.primary_metric.name and _is_method(plan, arm):
+        if comparison.metric == plan.primary_metric.name and arm in methods:
             places.setdefault((comparison.dataset, arm, other), []).append(comparison)
     statements += [_build_statement(found, "-".join(("primary", *place))) for place, found in places.items()]
     if not statements:
-        statements = [
-            RequiredStatement(
-                id="hypothesis",
-                abstract=True,
-                text=("The record has no paired comparison of the primary metric, so no effect may be claimed"),
-            )
-        ]
+        text = "The record has no paired comparison of the primary metric, so no effect may be claimed"
+        statements.append(RequiredStatement(id="hypothesis", abstract=True, text=text))
     return (
         *statements,
         *(RequiredStatement(id=f"disclosure-{n}", text=text) for n, text in enumerate(disclosures, 1) if text),
@@ -514,7 +510,3 @@ def _build_statement(found: Sequence[ExploratoryComparison], name: str) -> Requi
         keys=tuple(one.key for one in found),
         text="Exploratory, " + "; ".join(", ".join((one.text, *one.caveats)) for one in found),
     )
-
-
-def _is_method(plan: DataPlan, arm: str) -> bool:
-    return any(one.name == arm and one.role == "method" for one in plan.arms)
