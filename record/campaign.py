@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
@@ -147,14 +147,12 @@ class CampaignEntry(FrozenModel):
 class CampaignState:
     """State derived by applying the events in order."""
 
-    def __init__(self, events: Iterable[tuple[float, CampaignEvent]] = ()) -> None:
+    def __init__(self) -> None:
         self.terms: CampaignTerms | None = None
         self.entries: dict[str, CampaignEntry] = {}
         self.ended: CampaignEnded | None = None
         self.active_seconds = 0.0
         self._last: float | None = None
-        for at, event in events:
-            self.apply(event, at)
 
     def apply_row(self, row: StoredRow) -> None:
         """Apply a stored event. Raises `ValidationError`."""

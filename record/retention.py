@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from weakref import WeakKeyDictionary
 
 from labwright.record.claims.estimates import find_ablation_nodes, find_winner
 from labwright.record.event_log import Recorder
@@ -37,28 +36,18 @@ async def delete_unreferenced(folder: RunFolder, recorder: Recorder) -> None:
     """Delete unreferenced folders, including those that a killed process recorded but did not delete. Raises
     `RecordError`."""
     state = recorder.state
-    gone = _DELETED_FOLDERS.setdefault(recorder, set())
-
-    def there(places: Iterable[str]) -> list[str]:
-        """Return the existing places; missing places are not checked again, since sealed folders never reappear."""
-        found = [one for one in places if one not in gone]
-        gone.update(one for one in found if not (folder.root / one).is_dir())
-        return [one for one in found if one not in gone]
 
     def find_named(node: Node) -> Iterable[str]:
         return _find_named_nodes(folder.get_source_path(node.id), node.source_sha256)
 
-    going = tuple(there(collectable(state, find_named)))
+    going = tuple(one for one in collectable(state, find_named) if (folder.root / one).is_dir())
     if going:
         freed = _count_freed_bytes(folder.root / one for one in going)
         recorder.append(FoldersDeleted(keep=state.read_setting("keep") or "best", folders=going, bytes=freed))
-    for one in there(state.deleted_folders):
-        with suppress(OSError):  # tried again next time
-            await to_thread(remove_tree, folder.root / one)
-
-
-_DELETED_FOLDERS = WeakKeyDictionary[Recorder, set[str]]()
-"""Folders that this process has found to be deleted."""
+    for place in [folder.root / one for one in state.deleted_folders]:
+        if place.is_dir():
+            with suppress(OSError):  # tried again next time
+                await to_thread(remove_tree, place)
 
 
 def collectable(state: RunState, reads: NamedNodesLookup) -> Iterator[str]:

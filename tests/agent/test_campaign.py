@@ -84,7 +84,8 @@ def test_no_schedule_passes_the_budget(seed: int) -> None:
     rng = random.Random(seed)
     cap = {"usd": rng.uniform(1, 50), "tokens": float(rng.randint(1000, 10**6))}
     terms = CampaignTerms(parallel=rng.randint(1, 4), slots=2, caps=cap)
-    state = CampaignState([(0.0, CampaignStarted(terms=terms, version="0"))])
+    state = CampaignState()
+    state.apply(CampaignStarted(terms=terms, version="0"), 0.0)
     for number in range(rng.randint(1, 8)):
         state.apply(EntryQueued(name=f"i{number}"), 0.0)
     real = dict.fromkeys(cap, 0.0)
