@@ -193,8 +193,8 @@ def _list_pending_results(state: RunState, node: Node) -> Iterable[TrialResult]:
     action = state.decisions[node.decision].action
     codes = state.required_cells[node.parent or ""].code if node.parent in state.required_cells else {}
     for one in action.trials if isinstance(action, ExpandTree) and action.kind == "trial" else ():
-        known = {"node": node.id, "kind": "trial", "outcome": "running", "values": {}, "seconds": 0.0}
-        yield TrialResult(**dict(one), **known, code=codes.get(one.arm, ""))
+        code = codes.get(one.arm, "")
+        yield TrialResult(**dict(one), node=node.id, kind="trial", outcome="running", values={}, seconds=0.0, code=code)
 
 
 def index_trial_results(state: RunState, nodes: Iterable[Node]) -> None:

@@ -87,7 +87,7 @@ def _rank_pair(part: EffectDecision, plan: DataPlan) -> tuple[CellRef, CellRef] 
     if pair is None or (pair[0].dataset, pair[0].level) != (pair[1].dataset, pair[1].level):
         return None
     is_better = (part.direction == "positive") == find_effect_metric(part.effect, plan).higher_is_better
-    return pair if is_better else pair[::-1]
+    return pair if is_better else (pair[1], pair[0])
 
 
 def check_bold(text: str, evidence: Evidence, where: str) -> Iterator[Violation]:

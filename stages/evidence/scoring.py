@@ -398,7 +398,7 @@ class _NodeProbes:
     def record_probe(self, kind: ProbeKind, found: ProbeResult, measured: tuple[Measurement, ...]) -> None:
         """Record the result of a probe; the node becomes suspect if honest code would not give this result."""
         context, budget = self.context, self.context.budget
-        if found.outcome == "still" and kind != "seed":
+        if found.outcome == "still":
             context.recorder.append(NodeSuspected(node=self.name, findings=(HonestyFinding(kind=kind, why=found.why),)))
         context.recorder.append(
             NodeProbed(

@@ -7,7 +7,11 @@ import pytest
 from labwright.record.claims.estimates import compute_paper_claims
 from labwright.record.claims.formatting import format_claims, format_decisions, format_setups
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
-from labwright.record.claims.requested_estimates import compute_requested_estimates, find_registered_key
+from labwright.record.claims.requested_estimates import (
+    compute_requested_estimates,
+    find_registered_key,
+    find_registered_pair,
+)
 from labwright.record.estimands import classify_scale
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import strip_form, to_plain_text
@@ -58,6 +62,14 @@ def test_any_estimand_over_measured_cells_is_computed_with_its_interval() -> Non
     points = to_plain_text(printed[2]["estimate/in-points.points"])
     assert float(points) == pytest.approx(100 * (found[2].found.mean or 0), abs=0.06)
     assert " to " in printed[2]["estimate/in-points.points_ci"].tex
+
+
+def test_only_a_difference_is_a_pair_of_cells() -> None:
+    effect, plan = Effect(estimand=GAIN, smallest=0.01), plan_of(make_run())
+    pair = find_registered_pair(effect, plan)
+    assert pair is not None and [one.arm for one in pair] == ["baseline", "method"]
+    change = effect.model_copy(update={"estimand": "change(baseline@noise20, method@noise20)"})
+    assert find_registered_pair(change, plan) is None, "a relative change is in another unit"
 
 
 @pytest.mark.parametrize(
