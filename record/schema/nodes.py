@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 from pydantic import ConfigDict, Field
 
 from labwright.record.schema import FrozenModel, Scalar, is_empty
-from labwright.record.schema.data_plan import Measurement, Trial
+from labwright.record.schema.data_plan import HyperparameterSetting, Measurement
 from labwright.record.schema.paper import Figure, FigureReview
 
 # Packages installed for the experiments of a run.
@@ -336,10 +336,14 @@ class CellRun(ExecutionResult):
     """As reported by its process; None: nothing was observed."""
 
 
-class TrialResult(Trial):
+class TrialResult(FrozenModel):
     """The result of one setting of an arm, on one version of its code."""
 
+    arm: str
+    number: int
+    setting: HyperparameterSetting
     code: str = Field(description="sha256 of the files that the arm's cells see")
+    share: float
     node: str = Field(description="node that measured it first")
     kind: NodeKind = Field(description="kind of that node; any kind other than `trial` is a code version")
     outcome: Literal["measured", "failed", "running"]
