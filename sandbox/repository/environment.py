@@ -26,7 +26,14 @@ from labwright.record.schema import FrozenModel
 from labwright.record.schema.repository import CommandSpace, EnvironmentDeviation, RepositoryCommand
 from labwright.sandbox.isolation.interpreter import format_environment, inspect_interpreter
 from labwright.sandbox.job import PackageError, RepositoryError
-from labwright.sandbox.packages import TORCH_INDEX, IndexUnavailable, hash_path, provide_packages, resolve_packages
+from labwright.sandbox.packages import (
+    TORCH_INDEX,
+    IndexUnavailable,
+    PackageOverlay,
+    hash_path,
+    provide_packages,
+    resolve_packages,
+)
 from labwright.sandbox.repository.command import CommandEnvironment
 from labwright.sandbox.settings import SandboxSettings
 
