@@ -25,7 +25,7 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field, replace
@@ -520,8 +520,6 @@ class CellStream:
     _active_workers: int = 0
     """Number of workers that have a slot."""
     _task: asyncio.Task[None] | None = None
-    _last: Event | None = None
-    """The event that the consumer is working on."""
 
     def __post_init__(self) -> None:
         self._events = asyncio.Queue[Event | None]()
@@ -545,27 +543,19 @@ class CellStream:
             self._task.cancel()
             await asyncio.wait({self._task})
 
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Event:
-        if isinstance(self._last, CellEnded):
-            self.schedule.mark_committed(self._last)
-            self._committed.set()
-        elif isinstance(self._last, CellStarted):
-            self._accepted.set()
-        self._last = None
-        event = await self._events.get()
-        if event is None:
-            assert self._task is not None
-            self._events.put_nowait(None)
-            if self._task.cancelled():
-                raise ExecutorError("the executor was closed while the job ran")
-            if (error := self._task.exception()) is not None:
-                raise error
-            raise StopAsyncIteration
-        self._last = event
-        return event
+    async def __aiter__(self) -> AsyncGenerator[Event]:
+        while (event := await self._events.get()) is not None:
+            yield event
+            if isinstance(event, CellEnded):
+                self.schedule.mark_committed(event)
+                self._committed.set()
+            elif isinstance(event, CellStarted):
+                self._accepted.set()
+        assert self._task is not None
+        if self._task.cancelled():
+            raise ExecutorError("the executor was closed while the job ran")
+        if (error := self._task.exception()) is not None:
+            raise error
 
     def stop(self, reason: str, *cells: Cell) -> None:
         running = [one for cell, one in self.schedule.running.items() if cell in cells]

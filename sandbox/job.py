@@ -7,7 +7,7 @@ is data (`CellResult.failure`), not an exception; only a broken executor raises 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, Self
@@ -261,10 +261,8 @@ class ResultStream(Protocol):
 
     async def __aexit__(self, *_: object) -> None: ...
 
-    def __aiter__(self) -> Self: ...
-
-    async def __anext__(self) -> Event:
-        """Raises `ExecutorError` if the executor fails or is closed."""
+    def __aiter__(self) -> AsyncIterator[Event]:
+        """Yield the events, once. Raises `ExecutorError` if the executor fails or is closed."""
         ...
 
     def stop(self, reason: str, *cells: Cell) -> None:

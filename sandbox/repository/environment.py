@@ -26,7 +26,14 @@ from labwright.record.schema import FrozenModel
 from labwright.record.schema.repository import CommandSpace, EnvironmentDeviation, RepositoryCommand
 from labwright.sandbox.isolation.interpreter import format_environment, inspect_interpreter
 from labwright.sandbox.job import PackageError, RepositoryError
-from labwright.sandbox.packages import TORCH_INDEX, IndexUnavailable, hash_path, provide_packages, resolve_packages
+from labwright.sandbox.packages import (
+    TORCH_INDEX,
+    IndexUnavailable,
+    PackageOverlay,
+    hash_path,
+    provide_packages,
+    resolve_packages,
+)
 from labwright.sandbox.repository.command import CommandEnvironment
 from labwright.sandbox.settings import SandboxSettings
 
@@ -123,17 +130,25 @@ def add_packages(
 ) -> RepositoryEnvironment:
     """Add packages to the environment; each one that cannot be installed becomes a deviation.
 
-    A pin that cannot be met is relaxed to newer versions. Raises `PackageError` if what was found cannot be downloaded.
+    A pin that cannot be met is relaxed to newer versions.
     """
     requirements = list(requirements)
     known = [f"{name}=={version}" for name, version in environment.packages.items()]
     accepted, why = {word: word for word in requirements}, dict[str, str]()
+
+    def install() -> PackageOverlay | None:
+        words = [*known, *accepted.values()]
+        return provide_packages(resolve_packages(words, settings), settings) if accepted else None
+
+    overlay = None
     try:
-        lock = resolve_packages([*known, *requirements], settings)
+        overlay = install()
     except PackageError as error:
         accepted, why = _resolve_one_by_one(known, requirements, settings, error)
-        lock = resolve_packages([*known, *accepted.values()], settings) if accepted else None
-    overlay = provide_packages(lock, settings) if lock is not None else None
+        try:
+            overlay = install()
+        except PackageError as second_error:
+            why |= dict.fromkeys(accepted, _format_cause(second_error))
     deviations = [EnvironmentDeviation(wanted=word, found=f"not installed: {line}") for word, line in why.items()]
     if overlay is None:
         return replace(environment, deviations=(*environment.deviations, *deviations))

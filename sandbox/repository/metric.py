@@ -25,7 +25,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import TextIOWrapper
-from itertools import islice
+from itertools import chain, islice
+from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from stat import S_ISDIR, S_ISREG
 from statistics import fmean
@@ -205,9 +206,7 @@ def _read_value(metric: ResultMetric, folder: Path, stdout: str, since: float | 
         value: Any
         name = "" if metric.kind in PRINTED_KINDS else find_file(metric.place, folder, since)
         if metric.kind == "json":
-            value, keys = json.loads(_read_bytes(folder, name)), metric.name.split(".")
-            while keys:
-                value, keys = _descend(value, keys, metric)
+            value = _descend(json.loads(_read_bytes(folder, name)), metric.name.split("."), metric)
         elif metric.kind == "table":
             value = _choose_row(read_rows(folder, name), metric)
         else:
@@ -241,17 +240,18 @@ def _reduce_matches(metric: ResultMetric, text: str) -> float:
     return reduce([_parse_number(one, metric) for one in (found if metric.extremum else found[-1:])])
 
 
-def _descend(value: object, keys: list[str], metric: ResultMetric) -> tuple[object, list[str]]:
-    """Return the value of the next key and the remaining keys. A key may contain dots."""
-    key = keys[0]
-    if isinstance(value, dict):
-        for count in range(len(keys), 0, -1):
-            if (whole := ".".join(keys[:count])) in value:
-                return cast(dict[str, object], value)[whole], keys[count:]
-    listed = cast(list[object], value) if isinstance(value, list) else []
+def _descend(value: object, keys: list[str], metric: ResultMetric) -> object:
+    """Return the value under these keys. A key may contain dots."""
+    if not keys:
+        return value
+    key, named = keys[0], cast("dict[str, object]", value) if isinstance(value, dict) else {}
+    for count in range(len(keys), 0, -1):
+        if (whole := ".".join(keys[:count])) in named:
+            return _descend(named[whole], keys[count:], metric)
+    listed = cast("list[object]", value) if isinstance(value, list) else []
     if re.fullmatch(r"-?\d+", key) and -len(listed) <= int(key) < len(listed):
-        return listed[int(key)], keys[1:]
-    known_keys = ", ".join(map(str, islice(cast(dict[str, object], value), 12))) if isinstance(value, dict) else ""
+        return _descend(listed[int(key)], keys[1:], metric)
+    known_keys = ", ".join(map(str, islice(named, 12)))
     raise MetricNotFound(f"{metric}: no such key: {key!r}" + (f"; the keys are {known_keys}" if known_keys else ""))
 
 
@@ -259,30 +259,23 @@ def _choose_row(rows: Iterable[Mapping[str, object]], metric: ResultMetric) -> f
     """Return the metric of the last row that has one, or of the row that another column selects (in case of a tie, the
     first).
     """
-    best: object = None
-    least: float | None = None
-    sign = -1 if metric.extremum == "max" else 1
-    columns: dict[str, None] = {}
-    for row in rows:
-        columns |= dict.fromkeys(row)
-        if row.get(metric.name) in (None, "") or (metric.by_column and row.get(metric.by_column) in (None, "")):
-            continue
-        if metric.extremum:
-            by = sign * _parse_number(row[metric.by_column], metric)
-            if math.isnan(by) or (least is not None and by >= least):
-                continue
-            least = by
-        elif metric.by_column and not _is_equal(row[metric.by_column], metric.equal_to):
-            continue
-        best = row[metric.name]
-    for wanted in filter(None, (metric.name, metric.by_column)):
-        if wanted not in columns:
-            shown = ", ".join(map(str, islice(columns, 12))) or "none"
-            raise MetricNotFound(f"{metric}: no column {wanted!r}; the columns are {shown}")
-    if best is None:
+    rows, needed = list(rows), [metric.name, *filter(None, [metric.by_column])]
+    columns = dict.fromkeys(chain.from_iterable(rows))
+    if missing := [name for name in needed if name not in columns]:
+        shown = ", ".join(map(str, islice(columns, 12))) or "none"
+        raise MetricNotFound(f"{metric}: no column {missing[0]!r}; the columns are {shown}")
+    chosen = [row for row in rows if all(row.get(name) not in (None, "") for name in needed)]
+    if metric.extremum:
+        ranked = [(_parse_number(row[metric.by_column], metric), row) for row in chosen]
+        known = [one for one in ranked if not math.isnan(one[0])]
+        extremum = min if metric.extremum == "min" else max
+        chosen = [extremum(known, key=itemgetter(0))[1]] if known else []
+    elif metric.by_column:
+        chosen = [row for row in chosen if _is_equal(row[metric.by_column], metric.equal_to)]
+    if not chosen:
         which = f" where {metric.by_column} is {metric.equal_to}" if metric.equal_to else ""
         raise MetricNotFound(f"{metric}: no such row{which}")
-    return _parse_number(best, metric)
+    return _parse_number(chosen[-1][metric.name], metric)
 
 
 def _is_equal(found: object, wanted: str) -> bool:

@@ -32,7 +32,7 @@ from labwright.sandbox.packages import (
     parse_requirements,
     restore_packages,
 )
-from labwright.sandbox.repository.environment import build_environment
+from labwright.sandbox.repository.environment import add_packages, build_environment
 from labwright.sandbox.settings import SandboxSettings
 from tests.recorded_run import recorded_run
 from tests.sandbox.package_index import PackageIndex, build_source, build_wheel
@@ -347,6 +347,11 @@ def test_what_cannot_be_had_keeps_nothing_else_of_a_repository_away(index: Packa
             assert list(told) == [line] and ("not installed" in why or "from an address" in why) and "\n" not in why
     again = build_environment({"requirements.txt": asked}, SETTINGS, installed_before=found.packages)
     assert again.packages == found.packages
+
+
+def test_no_packages_to_add_change_nothing() -> None:
+    found = build_environment({}, SETTINGS)
+    assert add_packages(found, (), SETTINGS) == found
 
 
 @pytest.mark.parametrize(
