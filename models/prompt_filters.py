@@ -32,6 +32,7 @@ FIELD_LENGTHS = {
     "found": 1800,
     "supported_by_replicates": 1000,
     "next": 500,
+    "reasons": 1000,
     "notes": 6000,
 }
 """Maximum number of characters that the author of a field is asked to write."""
