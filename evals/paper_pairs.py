@@ -51,7 +51,7 @@ _EMPTY_DRAFT = PaperDraft(title="", abstract="", sections=(Section(title="", bod
 class KeyClaim(FrozenModel):
     """A comparison of a method on the primary metric, paired by seed: `condition - other`."""
 
-    metric: str
+    metric: str = Field(validation_alias="name")
     dataset: str
     condition: str
     other: str
@@ -88,9 +88,7 @@ def build_side(run: str, state: RunState, draft: PaperDraft | None) -> ComparedR
     if plan is not None:
         methods = {arm.name for arm in plan.arms if arm.role == "method"}
         claims = [
-            KeyClaim(
-                metric=one.name, **{name: getattr(one, name) for name in KeyClaim.model_fields if name != "metric"}
-            )
+            KeyClaim.model_validate(one, from_attributes=True)
             for one in compute_differences(state, compute_paper_claims(state))
             if one.name == plan.primary_metric.name and parse_arm(one.condition) in methods
         ]

@@ -91,30 +91,6 @@ class VerificationOutcome(FrozenModel):
     abstract: str = ""
 
 
-async def verify_entry(
-    entry: BibEntry, sources: Sequence[WorkCatalogue], *, today: datetime.date, timeout: float
-) -> VerificationOutcome:
-    """Verify an entry within `timeout` seconds.
-
-    Catalogues that list retractions are always queried, the others only if those do not verify the entry.
-    """
-    if missing := [name for name in ("title", "author", "year") if not entry.read_plain(name)]:
-        return VerificationOutcome(outcome="refused", reason=f"it has no {' and no '.join(missing)}")
-    if not sources:
-        edited = "it was edited after its verification, and " if entry.fields.get("verified") else ""
-        return VerificationOutcome(
-            outcome="unverified", reason=f"{edited}no catalogue is configured (literature.sources is empty)"
-        )
-    answers = CatalogueAnswers(timeout)
-    await answers.collect(
-        [source for source in sources if source.lists_retractions], lambda source: source.find(entry.work_query)
-    )
-    if _decide_outcome(entry, answers, sources, today).outcome != "verified":
-        others = [source for source in sources if not source.lists_retractions]
-        await answers.collect(others, lambda source: source.find(entry.work_query))
-    return _decide_outcome(entry, answers, sources, today)
-
-
 def _decide_outcome(
     entry: BibEntry, answers: CatalogueAnswers, sources: Sequence[WorkCatalogue], today: datetime.date
 ) -> VerificationOutcome:
@@ -269,8 +245,26 @@ class LiteratureClient:
     """Downloads a preprint by its arXiv identifier; empty if there is none. Raises `CatalogueAnswerError`."""
 
     async def verify(self, entry: BibEntry) -> VerificationOutcome:
-        """Verify an entry within `LOOKUP_TIMEOUT_SECONDS`."""
-        return await verify_entry(entry, self.sources, today=self.today(), timeout=LOOKUP_TIMEOUT_SECONDS)
+        """Verify an entry within `LOOKUP_TIMEOUT_SECONDS`.
+
+        Catalogues that list retractions are always queried, the others only if those do not verify the entry.
+        """
+        if missing := [name for name in ("title", "author", "year") if not entry.read_plain(name)]:
+            return VerificationOutcome(outcome="refused", reason=f"it has no {' and no '.join(missing)}")
+        if not self.sources:
+            edited = "it was edited after its verification, and " if entry.fields.get("verified") else ""
+            return VerificationOutcome(
+                outcome="unverified", reason=f"{edited}no catalogue is configured (literature.sources is empty)"
+            )
+        answers, today = CatalogueAnswers(LOOKUP_TIMEOUT_SECONDS), self.today()
+        first = [source for source in self.sources if source.lists_retractions]
+        await answers.collect(first, lambda source: source.find(entry.work_query))
+        outcome = _decide_outcome(entry, answers, self.sources, today)
+        if outcome.outcome == "verified":
+            return outcome
+        others = [source for source in self.sources if source not in first]
+        await answers.collect(others, lambda source: source.find(entry.work_query))
+        return _decide_outcome(entry, answers, self.sources, today)
 
     async def check(self, entries: Sequence[BibEntry]) -> CheckedLibrary:
         """Verify all entries within `LIBRARY_TIMEOUT_SECONDS`; entries with a valid verification are skipped."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from math import ceil
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from labwright.agent.cli.errors import DONE, print_lines
 from labwright.agent.cli.preflight import check_components, check_disk_space, check_writable
 from labwright.agent.forecast import open_model
 from labwright.agent.settings import Settings, compose_settings, settings_from_assignments
-from labwright.evals.bench.step_makers import ModelStepJudge, StepMakers, compute_task_spent
+from labwright.evals.bench.step_makers import StepMakers, compute_task_spent, judge_step
 from labwright.evals.bench.table import MlrBenchTable, StepTable, build_table, table_to_csv
 from labwright.evals.bench.tasks import (
     STEPS,
@@ -167,7 +168,7 @@ def run_one_task(words: list[str]) -> int:
     limits = settings_from_assignments(word for word in words[3:] if word != "--set")
     settings = compose_settings(config=out / CONFIG_FILE, flags=limits | {"campaign": str(out)})
     task = BenchTask(name, (out / name / "task.md").read_text(encoding="utf-8"))
-    bench = MlrBench(out, steps, StepMakers(settings).by_step, ModelStepJudge(settings.models))
+    bench = MlrBench(out, steps, StepMakers(settings).by_step, partial(judge_step, settings.models))
     return run_item(lambda: run_task(bench, task), out / name)
 
 

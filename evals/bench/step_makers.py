@@ -221,20 +221,19 @@ def compute_role_usage(state: RunState, roles: Collection[str]) -> RoleUsage:
     return sum_usage(usage for role, usage in state.calls.usage_by_role.items() if role in roles)
 
 
-@dataclass(frozen=True)
-class ModelStepJudge:
-    """Judges each step's document with its rubric and one model, together with the task and its code."""
+def judge_step(
+    settings: ModelSettings, task: BenchTask, step: StepName, folder: Path, outcome: StepOutcome
+) -> StepScoring:
+    """Return the judgement of a step's document by its rubric and one model, which sees the task and the code too.
 
-    settings: ModelSettings
-
-    def __call__(self, task: BenchTask, step: StepName, folder: Path, outcome: StepOutcome) -> StepScoring:
-        """Return the judgement. Raises `ModelError`, `JudgeError`, `TexError`."""
-        log = MemoryLog()
-        models = open_model(self.settings, log)
-        client = models.make_client(0, 0)
-        case = asyncio.run(screen_case(asyncio.run(_build_case(step, folder, outcome)), client))
-        judgement = asyncio.run(judge_case(case, client, model=models.get_model_name(JUDGE)))
-        return StepScoring(judgement=judgement, state="done", took=log.state.calls.total_usage)
+    Raises `ModelError`, `JudgeError`, `TexError`.
+    """
+    log = MemoryLog()
+    models = open_model(settings, log)
+    client = models.make_client(0, 0)
+    case = asyncio.run(screen_case(asyncio.run(_build_case(step, folder, outcome)), client))
+    judgement = asyncio.run(judge_case(case, client, model=models.get_model_name(JUDGE)))
+    return StepScoring(judgement=judgement, state="done", took=log.state.calls.total_usage)
 
 
 async def _build_case(step: StepName, folder: Path, outcome: StepOutcome) -> JudgeCase:

@@ -169,10 +169,6 @@ class MlrBench:
     makers: dict[StepName, StepMaker]
     judge: StepJudge
 
-    def step_folder(self, task: str, step: StepName) -> Path:
-        """Return the folder of a step's files."""
-        return self.out / task / step
-
 
 def save_task_text(out: Path, task: BenchTask) -> None:
     """Save the text of a task next to its results.
@@ -199,28 +195,26 @@ def run_task(bench: MlrBench, task: BenchTask) -> None:
 
 def make_step(bench: MlrBench, task: BenchTask, step: StepName) -> StepOutcome:
     """Return the outcome of a step, saved or made now."""
-    known = read_result(bench.step_folder(task.name, step), StepOutcome)
+    place = bench.out / task.name
+    known = read_result(place / step, StepOutcome)
     if known is not None and known.state == "done":
         return known
     for before in PREREQUISITES[step]:
-        earlier = read_result(bench.step_folder(task.name, before), StepOutcome)
+        earlier = read_result(place / before, StepOutcome)
         if earlier is None or earlier.state != "done":
             return StepOutcome(state="not begun", why=f"there is no {before}")
-    return _save_step(
-        bench.step_folder(task.name, step), StepOutcome, lambda: bench.makers[step](task, bench.out / task.name)
-    )
+    return _save_step(place / step, StepOutcome, lambda: bench.makers[step](task, place))
 
 
 def score_step(bench: MlrBench, task: BenchTask, step: StepName, outcome: StepOutcome) -> StepScoring | None:
     """Return the scoring of a step, saved or made now; None if there is nothing to judge."""
     if outcome.state != "done":
         return None
-    known = read_result(bench.step_folder(task.name, step), StepScoring)
+    place = bench.out / task.name
+    known = read_result(place / step, StepScoring)
     if known is not None and known.judgement is not None:
         return known
-    return _save_step(
-        bench.step_folder(task.name, step), StepScoring, lambda: bench.judge(task, step, bench.out / task.name, outcome)
-    )
+    return _save_step(place / step, StepScoring, lambda: bench.judge(task, step, place, outcome))
 
 
 def _save_step(folder: Path, kind: type[Result], make: Callable[[], Result]) -> Result:

@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, cast
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from labwright.evals.item_loop import select_items
 from labwright.record.errors import UsageError
@@ -56,15 +56,13 @@ class TaskVariable(FrozenModel):
     value: str
 
 
-class TaskNeeds(FrozenModel):
-    """What a task needs from the machine; None if unknown."""
+class TaskNeeds(BaseModel):
+    """What a task needs from the machine, of the fields of needs.json; None if unknown."""
 
     gpus: int | None = 0
-    gpu_memory_gb: float | None = None
     network: bool | None = False
     keys: tuple[str, ...] = ()
     data: tuple[str, ...] | None = ()
-    minutes: float | None = None
 
 
 class ExpTask(FrozenModel):
@@ -80,7 +78,6 @@ class ExpTask(FrozenModel):
     design: tuple[TaskVariable, ...] = ()
     requirements: tuple[str, ...] = ()
     outcome: str
-    title: str = ""
     category: str = ""
     code_url: str = ""
     commit: str = ""
@@ -136,17 +133,15 @@ def _read_needs(*places: Path) -> dict[str, Any]:
 
 def _read_file(file: Path, papers: Mapping[str, Any], needs: Mapping[str, Any]) -> Iterator[ExpTask]:
     try:
-        content: Any = json.loads(file.read_text(encoding="utf-8-sig"))
-        questions: list[dict[str, Any]] = content["questions"]
+        questions: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8-sig"))["questions"]
         for index, one in enumerate(questions):
-            yield _parse_task(file.parent.name, index, one, content, papers.get(file.parent.name, {}), needs)
+            name = f"{file.parent.name}/{index}"
+            yield _parse_task(name, one, papers.get(file.parent.name, {}), needs.get(name))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{file} is not a file of EXP-Bench tasks ({type(error).__name__}: {error})") from None
 
 
-def _parse_task(
-    paper: str, index: int, one: dict[str, Any], content: Any, about: Mapping[str, Any], needs: Mapping[str, Any]
-) -> ExpTask:
+def _parse_task(name: str, one: dict[str, Any], about: Mapping[str, Any], needs: Any) -> ExpTask:
     kind: Literal[1, 2, 3] = 1 if one.get("masked_source") else 2 if one.get("source") else 3
     named: list[str] = one.get("masked_source" if kind == 1 else "source") or [] if kind != 3 else []
     masked, invalid = list[str](), ""
@@ -163,7 +158,6 @@ def _parse_task(
     steps: list[Any] = as_mapping(one.get("experiment_setup_complexity")).get("setup_steps") or []
     requirements: list[Any] = one.get("requirements") or (steps if kind == 3 else [])
     category, _, _ = str(about.get("category") or about.get("domain") or "").partition(" → ")
-    name = f"{paper}/{index}"
     return ExpTask(
         name=name,
         type=kind,
@@ -178,15 +172,10 @@ def _parse_task(
         ),
         requirements=tuple(as_text(step) for step in requirements),
         outcome=as_text(one.get("expected_outcome")),
-        title=str(content.get("title") or about.get("title") or ""),
         category=category,
         code_url=str(about.get("code_url") or ""),
         commit=str(about.get("commit") or ""),
-        needs=None
-        if name not in needs
-        else TaskNeeds.model_validate(
-            {key: value for key, value in needs[name].items() if key in TaskNeeds.model_fields}
-        ),
+        needs=None if needs is None else TaskNeeds.model_validate(needs),
     )
 
 

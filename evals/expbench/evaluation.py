@@ -75,7 +75,6 @@ class Evaluated(AnswerFacts):
 
     state: scores.AnswerState
     flags: dict[str, bool] = Field(default_factory=dict)
-    noted: tuple[str, ...] = ()
     verdicts: AnswerVerdicts | None = None
     executed: bool | None = None
     output: str = Field(default="", description="the end of the script's output")
@@ -127,7 +126,7 @@ class Evaluation:
             state="answered" if answer.given else "no_answer",
         )
         try:
-            copy = copy_masked(task, self.repository, self.mirror, self._new_folder("original")).folder
+            copy_masked(task, self.repository, self.mirror, copy := self._new_folder("original"))
         except InvalidTask as error:
             return base.model_copy(update={"state": "invalid", "why": str(error)})
         except SandboxError as error:
@@ -166,7 +165,6 @@ class Evaluation:
             update={
                 "flags": facts.flags,
                 "reasons": facts.reasons,
-                "noted": facts.harmless_commands,
                 "anchor": "no_answer" if not answer.given or answer.extra else "pass",
             }
         )

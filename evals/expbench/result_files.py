@@ -273,10 +273,10 @@ def list_base_results(folder: Path) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class AnswerExecution:
-    """Result of a script. `exit` is None if it hit its limit; `outputs` are the result files that it wrote, by path."""
+    """Result of a script. `exit_code` is None if it hit its limit; `outputs` are the result files that it wrote, by
+    path."""
 
     exit_code: int | None
-    seconds: float
     outputs: Mapping[str, Any]
     base: Mapping[str, Any]
     output: str
@@ -301,7 +301,7 @@ async def execute_answer(
     write_answer_files(answer, folder)
     before = hash_files(folder)
     if SCRIPT_FILE not in answer.files:
-        return AnswerExecution(127, 0.0, {}, base, f"there is no {SCRIPT_FILE}")
+        return AnswerExecution(127, {}, base, f"there is no {SCRIPT_FILE}")
     texts = {
         name: text
         for name in ("requirements.txt", "pyproject.toml", "setup.cfg")
@@ -331,5 +331,5 @@ async def execute_answer(
     failure = outcome.failure
     code = 0 if failure is None else None if failure.kind == "timeout" else 1
     return AnswerExecution(
-        code, outcome.seconds, read_results(folder, list_result_files(before, hash_files(folder))), base, outcome.output
+        code, read_results(folder, list_result_files(before, hash_files(folder))), base, outcome.output
     )

@@ -184,12 +184,6 @@ class InvalidTask(UserError):
     """A file to mask is not in the repository."""
 
 
-class MaskedCopy(NamedTuple):
-    folder: Path
-    tree: str
-    removed: tuple[str, ...]
-
-
 def find_repository(task: ExpTask, folder: Path, repos: Path | None) -> Path:
     """Return the repository of a task: by the name of `code_url` in `repos`, otherwise next to the tasks.
 
@@ -237,32 +231,29 @@ def import_commit(mirror: GitMirror, source: Path, commit: str = "") -> str:
         raise RepositoryError(f"{source} has no commit {wanted} ({error})") from None
 
 
-def copy_repository(task: ExpTask, repository: Path, mirror: GitMirror, folder: Path) -> str:
-    """Copy every file of a task's commit to a new folder; return the id of its tree. Raises `RepositoryError`."""
-    tree = import_commit(mirror, repository, task.commit)
-    mirror.checkout(tree, folder)
+def copy_repository(task: ExpTask, repository: Path, mirror: GitMirror, folder: Path) -> None:
+    """Copy every file of a task's commit to a new folder. Raises `RepositoryError`."""
+    mirror.checkout(import_commit(mirror, repository, task.commit), folder)
     for path in list(folder.rglob("*")):
         if path.is_symlink() and mirror.folder.parent in path.resolve().parents:  # a large file that was linked
             target = path.resolve()
             path.unlink()
             shutil.copy2(target, path)
-    return tree
 
 
-def copy_masked(task: ExpTask, repository: Path, mirror: GitMirror, folder: Path) -> MaskedCopy:
+def copy_masked(task: ExpTask, repository: Path, mirror: GitMirror, folder: Path) -> None:
     """Copy the repository as the agent sees it to a new folder. Raises `RepositoryError`, `InvalidTask`."""
     if task.invalid:
         raise InvalidTask(task.invalid)
     try:
-        tree = copy_repository(task, repository, mirror, folder)
+        copy_repository(task, repository, mirror, folder)
         missing = [name for name in task.masked if not (folder / name).is_file()]
         if missing:
             raise InvalidTask(f"a file to mask is not in the repository: {', '.join(missing)}")
-        removed = tuple(sorted(_mask(task, folder)))
+        _mask(task, folder)
     except (RepositoryError, InvalidTask):
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    return MaskedCopy(folder, tree, removed)
 
 
 def create_fresh_history(folder: Path) -> None:
@@ -278,7 +269,8 @@ def create_fresh_history(folder: Path) -> None:
         run_git(folder, words, variables=AUTHOR_VARIABLES)
 
 
-def _mask(task: ExpTask, folder: Path) -> Iterator[str]:
+def _mask(task: ExpTask, folder: Path) -> None:
+    """Delete what answers the question of a task from a copy of its repository."""
     hidden = {(folder / name).read_bytes() for name in task.masked}
     sizes = {len(content) for content in hidden if content.strip()}
     names = {PurePosixPath(name).name for name in task.masked}
@@ -303,7 +295,6 @@ def _mask(task: ExpTask, folder: Path) -> Iterator[str]:
         if gone:
             with suppress(FileNotFoundError):
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else os.unlink(path)
-            yield name
 
 
 def _is_readme_or_paper(path: Path, name: str) -> bool:

@@ -403,18 +403,19 @@ class Influence(FrozenModel):
 
 
 def _check_named_passages(inputs: InfluenceInputs, found: Influence) -> None:
-    texts = {one.number: _letters_and_digits(one.text) for one in inputs.passages}
+    texts = {one.number: letters_and_digits(one.text) for one in inputs.passages}
     for one in found.passages:
         if one.number not in texts:
             raise ValueError(
                 f"passages: there is no passage {one.number}; they are numbered from {min(texts)} to {max(texts)}"
             )
-        pieces = [_letters_and_digits(piece) for piece in re.split(r"\.{3}|\u2026", one.quote)]
+        pieces = [letters_and_digits(piece) for piece in re.split(r"\.{3}|\u2026", one.quote)]
         if not any(pieces) or not all(piece in texts[one.number] for piece in pieces):
             raise ValueError(f"passages: {one.quote!r} is not in passage {one.number}; copy a few words of it")
 
 
-def _letters_and_digits(text: str) -> str:
+def letters_and_digits(text: str) -> str:
+    """Return the letters and digits of a text, in lower case."""
     return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
 
 
