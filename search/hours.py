@@ -23,7 +23,7 @@ from statistics import median
 from labwright.record.claims.estimates import MIN_REPLICATES, find_winner
 from labwright.record.estimands import list_main_arms
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.decisions import ABLATION_PLAN_TASK, ExpandTree, SearchAction, VisibleDecisions
+from labwright.record.schema.decisions import ABLATION_PLAN_TASK, ExpandTree, SearchAction
 from labwright.record.schema.nodes import STAGES, Node, NodeKind, StageName
 from labwright.record.tuning_results import list_settings, list_trial_cells
 from labwright.search.design_forecast import (
@@ -207,9 +207,7 @@ def count_affordable_seeds(
 ) -> float:
     """Return the number of fresh seeds beyond the first `read` ones that ran, are running, or for which the run has
     time; `swapped` as in `plan_hours`. The state may have a look that is not finished."""
-    view = build_snapshot(
-        state, state.search.stage or STAGES[-1], VisibleDecisions(through=state.last_decision), settings=settings
-    )
+    view = build_snapshot(state, state.search.stage or STAGES[-1], settings=settings)
     view = replace(view, looks=tuple(state.search.looks))
     hours = plan_hours(view, settings, run_seconds=run_seconds, swapped=swapped)
     if hours is None:
@@ -276,7 +274,7 @@ def check_time(
         action = ExpandTree(stage="ablation", kind="ablate", parent=find_winner(state), seed=0)
     if not isinstance(action, ExpandTree) or action.kind == "aggregate":
         return None
-    view = build_snapshot(state, action.stage, VisibleDecisions(through=state.last_decision), settings=settings)
+    view = build_snapshot(state, action.stage, settings=settings)
     if is_further_seed(action, view.lock, settings):
         requested = bool(state.read_setting("paper.missing_ablations"))
         reason = explain_no_further_seeds(

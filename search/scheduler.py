@@ -342,7 +342,7 @@ def lookahead_count(state: RunState, stage: StageName, placed: Iterable[int], se
     if not settings.lookahead:
         return 0
     writing = state.calls.mean_writing_seconds
-    view = build_snapshot(state, stage, VisibleDecisions(through=state.last_decision), settings=settings)
+    view = build_snapshot(state, stage, settings=settings)
     actions = [action for k in placed if isinstance(action := state.decisions[k].action, ExpandTree)]
     running = sum(estimate_seconds(action, view) for action in actions) / max(1, len(actions))
     wanted = ceil(settings.num_workers * writing / running) if running > 0 else MAX_LOOKAHEAD

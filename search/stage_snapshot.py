@@ -613,20 +613,21 @@ def find_locking_stage(plan: DataPlan) -> StageName:
 def build_snapshot(
     state: RunState,
     stage: StageName,
-    visible: VisibleDecisions,
+    visible: VisibleDecisions | None = None,
     *,
     before: int | None = None,
     marks_before: int | None = None,
     settings: SearchSettings | None = None,
 ) -> StageSnapshot:
-    """Build the tree as visible to decision `before` (None: the next one). The state must have a data plan and a start.
+    """Build the tree as visible to decision `before` (None: the next one); without `visible`, with everything so far.
+    The state must have a data plan and a start.
 
     Later decisions are left out, so that a prompt is unchanged when rendered again. Later marks and settlements are
     left out too or, if `marks_before` is given, those after that decision.
     """
     search, plan = state.search, state.search.data_plan
     assert plan is not None and state.started is not None
-    settings = settings or SearchSettings()
+    settings, visible = settings or SearchSettings(), visible or VisibleDecisions(through=state.last_decision)
     marks_before = before if marks_before is None else marks_before
     earlier = {k: one.action for k, one in state.decisions.items() if before is None or k < before}
     finished = {k for k in state.finished_decisions if k in visible}

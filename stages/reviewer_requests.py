@@ -43,7 +43,7 @@ from labwright.record.events.search_events import AddendumRegistered, MissingAbl
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import ResultMacroUse, fill_macros, to_plain_text
 from labwright.record.run_folder import read_source
-from labwright.record.schema.decisions import MISSING_ABLATIONS_TASK, ExpandTree, RunTask, VisibleDecisions
+from labwright.record.schema.decisions import MISSING_ABLATIONS_TASK, ExpandTree, RunTask
 from labwright.record.schema.paper import (
     MEASURABLE_KINDS,
     AddendumEstimate,
@@ -229,8 +229,7 @@ _REQUESTED = tuple(ExpandTree(stage="ablation", kind=kind, seed=0) for kind in (
 
 
 def _view_ablations(context: RunContext) -> StageSnapshot:
-    seen = VisibleDecisions(through=context.state.last_decision)
-    return build_snapshot(context.state, "ablation", seen, settings=context.search)
+    return build_snapshot(context.state, "ablation", settings=context.search)
 
 
 def _count_seconds_left(context: RunContext) -> float:

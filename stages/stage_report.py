@@ -60,9 +60,8 @@ MAX_REPORT_KEYS = 12
 
 def build_stage_view(context: RunContext, stage: StageName) -> StageSnapshot:
     """Return the stage at the end of its search or, before that, with all current results."""
-    return view_at_stage_end(context.state, stage, context.search) or build_snapshot(
-        context.state, stage, VisibleDecisions(through=context.state.last_decision), settings=context.search
-    )
+    state, settings = context.state, context.search
+    return view_at_stage_end(state, stage, settings) or build_snapshot(state, stage, settings=settings)
 
 
 def explain_selection(view: StageSnapshot) -> tuple[str, ...]:

@@ -25,7 +25,6 @@ from labwright.record.schema.decisions import (
     CompareNodes,
     ExpandTree,
     SearchAction,
-    VisibleDecisions,
     build_summary_task,
 )
 from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Node, StageName
@@ -190,8 +189,7 @@ class StageRunner:
     def _record_hours(self, when: str) -> None:
         """Record how the run's time is divided, as currently known."""
         context, state = self.context, self.context.state
-        seen, stage = VisibleDecisions(through=state.last_decision), state.search.stage or STAGES[-1]
-        view = build_snapshot(state, stage, seen, settings=context.search)
+        view = build_snapshot(state, state.search.stage or STAGES[-1], settings=context.search)
         hours = plan_hours(view, context.search, run_seconds=context.run_seconds)
         if hours is not None and isfinite(hours.total):
             names = HoursSetAside.model_fields.keys() - {"type", "when"}
