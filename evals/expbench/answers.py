@@ -151,7 +151,7 @@ def _parse_task(name: str, one: dict[str, Any], about: Mapping[str, Any], needs:
         except TaskPathRefused as error:
             invalid = str(error)
     if (draft := one.get(DRAFT_MARK, "accepted")) != "accepted":
-        invalid = f"a draft ({draft}): read it, then scientist bench exp-review DIR {paper}/{index} --accept"
+        invalid = f"a draft ({draft}): read it, then scientist bench exp-review DIR {name} --accept"
     design = as_mapping(one.get("design_complexity"))
     whole = as_mapping(design.get("design_complexity", design))
     groups = {group.removesuffix("_variables"): as_mapping(whole.get(group)) for group in VARIABLE_GROUPS}
