@@ -343,7 +343,6 @@ class TrialResult(FrozenModel):
     number: int
     setting: HyperparameterSetting
     code: str = Field(description="sha256 of the files that the arm's cells see")
-    share: float
     node: str = Field(description="node that measured it first")
     kind: NodeKind = Field(description="kind of that node; any kind other than `trial` is a code version")
     outcome: Literal["measured", "failed", "running"]
