@@ -102,7 +102,7 @@ def test_everything_that_was_looked_at_or_chosen_is_told() -> None:
     found = told()
     values = [one for node in found["nodes"] for one in (*node["test"], *node["attempts"][-1]["measurements"])]
     assert {one["name"] for one in values} == {"log_loss", "accuracy", "ece"}
-    assert [one["k"] for one in found["decisions"]][-1] == 902 and found["rules"]["best of a stage"]
+    assert [one["k"] for one in found["decisions"]][-1] == 903 and found["rules"]["best of a stage"]
     assert {one["stage"]: one["best"] for one in found["stages"]}["agenda"] == found["reported"]
     assert found["comparisons"][0]["reasons"] == "it was not pruned"
     assert [(one["round"], one["untied"], one["released"]) for one in found["drafts"]] == [(0, 1, False), (1, 0, True)]
