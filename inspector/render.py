@@ -265,7 +265,8 @@ def _format_error(one: ErrorCount) -> list[str]:
     nodes = ", ".join(one.nodes) + (", ..." if one.count > len(one.nodes) else "")
     fixed = "" if one.kind == "killed" else f"; {one.fixed} fixed by debugging"  # nodes killed by the user have no bug
     shown = one.example if one.fixed < one.count else ()  # `logs --node` has those of repaired nodes
-    return [f"{one.kind} {one.count} ({nodes}{fixed}): {one.message}", *(f"    {line}" for line in shown)]
+    kind = "" if one.kind == "other" else f"{one.kind} "  # the message says it
+    return [f"{kind}{one.count} ({nodes}{fixed}): {one.message}", *(f"    {line}" for line in shown)]
 
 
 def _format_comparison(one: ClaimDifference) -> str:
@@ -354,7 +355,7 @@ def format_phases(phases: Sequence[PhaseSpending]) -> str:
 
 
 def _format_pair(name: str, value: str) -> Text:
-    return Text(f"{name:<12}" if len(name) < 12 else f"{name} ", style="cyan") + Text(value)
+    return Text.assemble((f"{name:<12}" if len(name) < 12 else f"{name} ", "cyan"), value)
 
 
 def format_cells(cells: CellTotals) -> str:
