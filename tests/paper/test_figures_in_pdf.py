@@ -125,6 +125,29 @@ async def test_what_is_cut_out_is_the_figure(tmp_path: Path, template: str) -> N
 
 @needs_tex
 @pytest.mark.slow
+async def test_a_figure_that_waits_for_the_next_page_comes_before_later_ones(tmp_path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    for name, height in (("tall", 4.4), ("small", 0.5)):
+        Figure(figsize=(3.2, height)).savefig(tmp_path / f"{name}.pdf")  # pyright: ignore[reportUnknownMemberType]
+    filler = "A plain sentence about nothing in particular, so that the page fills. "
+    body = f"{filler * 42}\n\n\\paperfigure{{tall}}\n\n{filler}"
+    parts = synthetic_paper.make_short_paper(tmp_path, body)
+    later = Section(title="Later", body=f"{filler}\n\n\\paperfigure{{small}}\n\n{filler * 42}")
+    draft = parts.draft.model_copy(
+        update={"captions": dict.fromkeys(("tall", "small"), "A box."), "sections": (*parts.draft.sections, later)}
+    )
+    found = tuple(FigureFile(name, tmp_path / f"{name}.pdf") for name in ("tall", "small"))
+    names = frozenset({"tall", "small"})
+    parts = replace(parts, draft=draft, figures=found, evidence=replace(parts.evidence, figures=names))
+    built = await build_paper(parts, load_template("workshop"), tmp_path / "paper")
+    assert built.pdf is not None, built
+    at = parse_positions((tmp_path / "paper" / "paper.log").read_text(errors="replace"))
+    assert (at["tall"].page, at["tall"].top) < (at["small"].page, at["small"].top)
+
+
+@needs_tex
+@pytest.mark.slow
 async def test_a_figure_that_is_not_set_by_us_has_no_place_and_a_missing_page_no_picture(tmp_path: Path) -> None:
     parts = synthetic_paper.make_short_paper(tmp_path, "Text.")
     built = await build_paper(parts, load_template("workshop"), tmp_path / "paper")
