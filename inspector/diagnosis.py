@@ -55,8 +55,6 @@ PHASE_TEXT: Mapping[Phase, str] = {
 }
 
 
-NOTHING_LEFT = "nothing left"
-"""Outcome of a node whose model answered that nothing is worth trying; this is not an error."""
 _EXPERIMENT_FRAME = re.compile(r"(?:^|[ /\"])(?:experiment|plots|figures)\.py\b|Cell In\[")
 """Matches a traceback line with a frame of the experiment's own code."""
 
@@ -183,7 +181,7 @@ def count_errors(state: RunState) -> tuple[ErrorCount, ...]:
     """Count error classes of failed and pruned nodes, most frequent first, with one traceback each."""
     failed: dict[str, list[tuple[Node, Failure]]] = {}
     for node in state.nodes.values():
-        if node.failure is not None and node.failure.kind != NOTHING_LEFT:
+        if node.failure is not None and not node.is_cut_short:
             failed.setdefault(node.failure.name, []).append((node, node.failure))
     found: list[ErrorCount] = []
     for kind, all_of_it in sorted(failed.items(), key=lambda item: -len(item[1])):

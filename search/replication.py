@@ -84,10 +84,12 @@ fault."""
 
 
 def pending_follow_up(view: StageSnapshot, settings: SearchSettings) -> ExpandTree | RunTask | None:
-    """Return the next step that can start now; replicates and looks at them first, since they need no model."""
+    """Return the next step that can start now: looks and replicates first, since they need no model, and a look before
+    further replicates, since it may make them needless.
+    """
     replicated = () if "replicate" in view.skipped_kinds else iterate_targets(view, settings)
     due = (one for target in replicated for one in next_replicate(view, *target))
-    return next(due, None) or find_due_look(view) or next(_iterate_conclusions(view, settings), None)
+    return find_due_look(view) or next(due, None) or next(_iterate_conclusions(view, settings), None)
 
 
 def _find_tuned_node(view: StageSnapshot) -> Node | None:
@@ -307,7 +309,7 @@ def _list_fresh_seeds(view: StageSnapshot, n: int) -> range:
     assert view.lock is not None
     replicates = (one for one in view.list_replicates(view.lock.winner) if view.lock.is_fresh_seed(one.seed))
     ended = (one for one in replicates if one.is_finished and one.status != "good")
-    failed = [one.seed for one in ended if not _is_cut_short(one)]
+    failed = [one.seed for one in ended if not one.is_cut_short]
     first = view.lock.seeds[0]
     seeds = range(first, first + n)
     while (lost := min(sum(seed in seeds for seed in failed), ceil(MAX_REPLACED_SHARE * n))) > len(seeds) - n:
@@ -342,13 +344,11 @@ def find_due_look(view: StageSnapshot) -> RunTask | None:
     seeds = list_look_seeds(view)
     runs = [one for one in view.list_replicates(lock.winner) if one.seed in seeds]
     stopped = bool(view.run_limit_reason) or "replicate" in view.skipped_kinds
+    finished = {one.seed for one in runs if not one.is_cut_short}
+    if any(not one.is_finished for one in runs) or not (finished.issuperset(seeds) or (stopped and not view.looks)):
+        return None
     needed = list_undecided_cells(view.plan, view.looks)
-    if any(not one.is_finished for one in runs) or not list_complete_replicates(needed, lock, runs):
-        return None
-    finished = {one.seed for one in runs if not _is_cut_short(one)}
-    if not finished.issuperset(seeds) and (view.looks or not stopped):
-        return None
-    return LOOK_TASKS[len(view.looks)]
+    return LOOK_TASKS[len(view.looks)] if list_complete_replicates(needed, lock, runs) else None
 
 
 def list_complete_replicates(needed: Iterable[CellRef], lock: ConfirmationLocked, runs: Iterable[Node]) -> list[Node]:
@@ -376,16 +376,11 @@ def list_look_replicates(state: RunState, look: int) -> list[Node]:
     return list_complete_replicates(needed, lock, replicates)[: lock.looks[look]]
 
 
-def _is_cut_short(replicate: Node) -> bool:
-    """Return whether a replicate was cancelled because time or budget ran out, not by its code or by the user."""
-    return replicate.status == "cancelled" and (replicate.failure is None or replicate.failure.kind != "killed")
-
-
 def find_lacking_seeds(view: StageSnapshot, target: Node, seeds: Iterable[int]) -> tuple[int, ...]:
     """Return the seeds with which a node must still run. Cancelled ones wait until the run has more time or
     budget.
     """
-    done = {one.seed for one in view.list_replicates(target.id) if view.run_limit_reason or not _is_cut_short(one)}
+    done = {one.seed for one in view.list_replicates(target.id) if view.run_limit_reason or not one.is_cut_short}
     return tuple(seed for seed in seeds if seed not in done)
 
 

@@ -194,7 +194,7 @@ def build_summary_inputs(context: RunContext, stage: StageName, decision_id: int
         reasons=last[1].reasons if last is not None else (),
         statistics=shown,
         differences=tuple(map(_hide_wide_interval, compute_differences(state, claims))),
-        replicates_failed=sum(one.status != "good" for top in tops for one in find_replicates(state, top.id)),
+        replicates_failed=sum(one.has_failed for top in tops for one in find_replicates(state, top.id)),
         decisions=decide_from_runs(
             plan, [*map(read_replicate_values, runs)], confirmed=False, scores=read_constant_scores(state)
         )

@@ -494,6 +494,15 @@ class Node(FrozenModel):
     def is_finished(self) -> bool:
         return self.status in ("good", "buggy", "pruned", "cancelled")
 
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether it was cancelled since it was not needed, or time or budget ran out; not by its code or the user."""
+        return self.status == "cancelled" and (self.failure is None or self.failure.kind != "killed")
+
+    @property
+    def has_failed(self) -> bool:
+        return self.is_finished and self.status != "good" and not self.is_cut_short
+
 
 def format_node_id(decision_id: int) -> str:
     """Return the id of the node that decision k creates."""

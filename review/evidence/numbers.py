@@ -47,6 +47,11 @@ def compile_printed(text: str) -> re.Pattern[str]:
     return re.compile(phrase.pattern.replace(re.escape("#"), r"\d+(?:\s?(?:st|nd|rd|th))?"), phrase.flags)
 
 
+def compile_names(names: Iterable[str]) -> list[re.Pattern[str]]:
+    """Return patterns for names, longest first, since one may be a word of another (`folds` of `five folds`)."""
+    return [compile_phrase(name) for name in sorted(names, key=len, reverse=True) if name.strip()]
+
+
 def compile_phrases(literals: Iterable[str], names: Iterable[str]) -> list[re.Pattern[str]]:
     """Return patterns for all allowed phrases that contain a digit, longest first. Single digits are not phrases."""
     typed = {one for one in (*literals, *names) if re.search(r"\d", one) and re.search(r"[A-Za-z]", one)}

@@ -201,19 +201,21 @@ def find_tex_error(output: str) -> str:
 def check_printed_numbers(text: str, evidence: Evidence) -> Iterator[Violation]:
     """Yield the numbers in the text of a check copy, with form feeds between pages, that were typed and may not be."""
     lone = {one for one in evidence.literals if one.isdigit()}
-    named = [numbers.compile_phrase(name) for name in evidence.names if name.strip()]
-    named += map(numbers.compile_printed, evidence.prints)
+    named = [*numbers.compile_names(evidence.names), *map(numbers.compile_printed, evidence.prints)]
     counts = number_words.list_counted_things(evidence)
-    pages = text.split("\f")
+    pages = text.split("\f")  # a phrase may go on on the next page, below its floats
     for page, (content, after) in enumerate(zip(pages, (*pages[1:], ""), strict=True), 1):
         plain = evidence.mask_typed(re.sub(r"(?<=\w)-\n(?=\w)", "-", content))
         for at, digits in numbers.find_numbers(plain):
             if digits in lone or ("," in digits and set(digits.split(",")) <= {"0", "1"}):
                 continue
+            lines = after.splitlines() if _PAGE_END.fullmatch(plain[at + len(digits) :].removeprefix("%")) else ()
+            read = (evidence.mask_typed(f"{plain[at:].split()[0]} {one}") for one in lines)
+            if any(all(place for place, _ in numbers.find_numbers(one)) for one in read):
+                continue
             yield _make_violation("number", page, plain, at)
         joined = numbers.mask_matches(re.sub(r"(?<=[a-z])-\n(?=[a-z])", "", content), named, " ")
         for found in number_words.find_number_words(joined, counts, ordinary=True):
-            # What is counted may be on the next page, below its floats.
             lines = after.splitlines() if _PAGE_END.fullmatch(joined[found.at + len(found.words) :]) else ()
             read = (number_words.find_number_words(f"{found.words} {one}", counts) for one in lines)
             if any(all(each.at for each in words) for words in read):

@@ -107,8 +107,7 @@ def _find_number_words(
     shares: frozenset[float] | None,
 ) -> Iterator[number_words.NumberWords]:
     """Return the number words in the text; commands, keys and names in the plan separate words."""
-    named = [numbers.compile_phrase(name) for name in sorted(names, key=len, reverse=True) if name.strip()]
-    masked = numbers.mask_matches(piece.scanned.plain, named)
+    masked = numbers.mask_matches(piece.scanned.plain, numbers.compile_names(names))
     plain = masked.translate(dict.fromkeys(map(ord, (BLANK, KEY, CITE)), " "))
     yield from number_words.find_number_words(plain, counted, ordinary=True)
     yield from _find_unregistered_ratios(plain, shares)

@@ -294,7 +294,7 @@ def list_disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...
             },
             "ablated": ablated,
             "decided": decide_hypotheses(state),
-            "failed_replicates": best and any(one.status != "good" for one in find_replicates(state, best)),
+            "failed_replicates": best and any(one.has_failed for one in find_replicates(state, best)),
             "ignores_seed": best and is_seed_ignored(state, best),
             "grades": {one.grade for one in claims},
             "graded": _list_grades(state, claims),

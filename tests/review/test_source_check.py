@@ -366,6 +366,21 @@ def test_a_count_at_the_end_of_a_page_is_read_with_what_the_next_page_counts() -
     assert [one.kind for one in check_printed_numbers(told.format("fifteen", "ways"), EVIDENCE)] == ["word"]
 
 
+def test_a_confidence_level_at_the_end_of_a_page_is_read_with_the_next_page() -> None:
+    told = "The gain was N points ({} \np\n\f running head\nfloat\n{} N to N), which is much.\np"
+    evidence = replace(EVIDENCE, literals=(*EVIDENCE.literals, "95% CI"))
+    assert [*check_printed_numbers(told.format("95%", "CI"), evidence)] == []
+    assert [one.kind for one in check_printed_numbers(told.format("94%", "CI"), evidence)] == ["number"]
+    assert [one.kind for one in check_printed_numbers(told.format("95%", "of them"), evidence)] == ["number"]
+
+
+def test_a_name_with_a_number_word_is_a_name_though_one_of_its_words_is_another_name() -> None:
+    assert EVIDENCE.plan is not None
+    evidence = replace(EVIDENCE, names=(*EVIDENCE.names, "folds", "five folds"))
+    assert [*check_printed_numbers("With five folds it is better.\np", evidence)] == []
+    assert [one.kind for one in check_printed_numbers("With nine folds it is better.\np", evidence)] == ["word"]
+
+
 def test_a_part_of_a_named_whole_is_left_to_the_reader_and_the_whole_is_checked() -> None:
     for text in (
         "It holds in three of the three arms.",
