@@ -186,7 +186,8 @@ def read_short_text(option: str, path: Path, max_bytes: int, fix: str) -> str:
         raise UsageError(f"cannot read {option} {path} ({error.strerror}): {fix}") from None
     except UnicodeDecodeError as error:
         raise UsageError(f"{option} {path} is not UTF-8 text (byte {error.start}): save it as text") from None
-    fault = "is not text" if "\0" in text else "has fewer than three words" if len(text.split()) < 3 else ""
+    is_short = len(text.split()) < 3 and path.suffix != ".toml"
+    fault = "is not text" if "\0" in text else "has fewer than three words" if is_short else ""
     if fault:
         raise UsageError(f"{option} {path} {fault}: {fix}")
     return text

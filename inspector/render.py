@@ -383,5 +383,7 @@ def _format_arm(account: TuningReport, one: ArmTuningReport) -> str:
     budget, effort = account.tuning.budget, one.effort
     versions = format_quantity(effort.versions, "version")
     given = f"{format_quantity(effort.trials, 'trial')} + {versions} of code (budget {budget:g})"
-    notes = "" if one.chosen is None else ", stale" * one.chosen.stale + ", not converged" * one.chosen.gaining
+    notes = ""
+    if one.chosen is not None:
+        notes = ", fewer trials than planned" * one.chosen.stale + ", not converged" * one.chosen.gaining
     return f"{to_plain(one.arm)} {given}{f', best {one.best:.4g}' if one.best is not None else ''}{notes}"

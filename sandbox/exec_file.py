@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from labwright.record.python_syntax import collect_reads, collect_strings, parse_python
@@ -22,6 +24,11 @@ from labwright.sandbox.results import write_job_output
 from labwright.sandbox.scorers import freeze_scorer, parse_scorers
 from labwright.sandbox.settings import SandboxSettings
 
+FILE_NAME_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}")
+"""A path below the folder of a file, as it appears in source code."""
+_MAX_TEXT_BYTES = 1_000_000
+"""Size limit of a text file that is copied along, in bytes."""
+
 
 async def run_file(
     path: Path,
@@ -37,10 +44,10 @@ async def run_file(
     """Run the file and return its outcome. Raises `ExecutorError`, `PackageError`.
 
     `timeout` is wall-clock time in seconds. The file runs in `folder`, which is kept, or in a temporary folder. Modules
-    that it imports from the same folder are copied along. If it measures cells, all of `arms/` is copied too; `cells`
-    are the cells to measure, with their hyperparameters. Registered datasets (`sources`, including the user's own) and
-    pretrained models of the settings are available if their names occur as strings in the source; datasets are split
-    with `seed`.
+    that it imports from the same folder are copied along, and so are text files there whose paths occur as strings in
+    the source. If it measures cells, all of `arms/` is copied too; `cells` are the cells to measure, with their
+    hyperparameters. Registered datasets (`sources`, including the user's own) and pretrained models of the settings are
+    available if their names occur as strings in the source; datasets are split with `seed`.
     """
     chosen, known = settings or SandboxSettings(), sources or build_registry()
     try:
@@ -127,4 +134,15 @@ def _read_with_neighbours(path: Path) -> dict[str, str]:
             near = [path.with_name(f"{top}.py"), *path.with_name(top).rglob("*.py")]
             missing = (one for one in near if one.relative_to(path.parent).as_posix() not in texts)
             waiting += [one for one in missing if one.is_file() and one not in waiting]
-    return texts
+    return texts | _read_named_files(path, texts)
+
+
+def _read_named_files(path: Path, texts: Mapping[str, str]) -> dict[str, str]:
+    """Return small text files next to the file whose paths occur in a source as strings."""
+    contents: dict[str, str] = {}
+    for word in sorted({word for text in texts.values() for word in collect_strings(text)} - texts.keys()):
+        if FILE_NAME_PATTERN.fullmatch(word) and ".." not in word and (path.parent / word).is_file():
+            with suppress(OSError, UnicodeDecodeError):
+                if (path.parent / word).stat().st_size <= _MAX_TEXT_BYTES:
+                    contents[word] = (path.parent / word).read_text(encoding="utf-8")
+    return contents

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from io import BufferedReader
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -289,7 +289,7 @@ def _read_figure(folder: Path, name: str) -> Figure:
             raise BadFile(f"figures/{name} is not a PDF file")
     try:
         with open_regular(folder, f"figures/{name}.facts.json", _MAX_FACTS_BYTES) as file:
-            facts = FigureFacts.model_validate(replace_unencodable(json.load(file)))
+            facts = FigureFacts.model_validate(_drop_non_finite(replace_unencodable(json.load(file))))
     except (BadFile, ValueError, RecursionError):
         facts = FigureFacts()
     return Figure(name=name, sha256=digest, facts=facts)
@@ -305,6 +305,17 @@ def _check_png(file: BufferedReader, name: str) -> None:
     if image.width * image.height > MAX_PIXELS:
         size = f"{image.width} x {image.height} pixels, more than the limit of {MAX_PIXELS}"
         raise BadFile(f"figures/{name} has {size}: save it with dpi=200")
+
+
+def _drop_non_finite(facts: Any) -> Any:
+    """Remove fields that contain a number that is not finite, or a list with one: code may write such facts."""
+    if isinstance(facts, dict):
+        fields = cast("dict[str, Any]", facts).items()
+        return {name: kept for name, value in fields if (kept := _drop_non_finite(value)) is not None}
+    if isinstance(facts, list):
+        items = list(map(_drop_non_finite, cast("list[Any]", facts)))
+        return None if None in items else items
+    return None if isinstance(facts, float) and not math.isfinite(facts) else facts
 
 
 # --- results of a cell, and of a job from its cells -------------------------------------------------------------------

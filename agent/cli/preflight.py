@@ -275,6 +275,9 @@ def install_packages(settings: SandboxSettings) -> None:
 
 def check_papers(folder: Path | None) -> None:
     """Refuse a folder that contains no papers. Raises `UsageError`."""
-    files = [one.suffix.lower() for one in folder.iterdir()] if folder is not None and folder.is_dir() else []
-    if folder is not None and ".pdf" not in files:
+    if folder is None:
+        return
+    if not folder.is_dir():
+        raise UsageError(f"--papers {folder} is not a folder: give a folder of PDFs")
+    if not any(one.suffix.lower() == ".pdf" for one in folder.iterdir()):
         raise UsageError(f"--papers {folder} contains no PDF: give a folder of PDFs, or omit it")

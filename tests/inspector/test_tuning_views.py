@@ -28,7 +28,7 @@ def test_the_tree_shows_a_batch_of_trials_in_one_line_and_the_status_what_each_a
     assert RunStatus.model_validate_json(status.model_dump_json()) == status
     assert (
         "tuning      plain 3 trials + 1 version of code (budget 3), best 0.55; smooth 3 trials + 2 versions of "
-        "code (budget 3), best 0.4, stale (log_loss, digits)"
+        "code (budget 3), best 0.4, fewer trials than planned (log_loss, digits)"
     ) in [line.plain for line in format_status(status)]
     assert read_status("runs/calm", make_sample().events, None, now=BEGAN).tuning is None
 
@@ -38,7 +38,8 @@ def test_page_and_export_have_every_trial(tmp_path: Path, capsys: pytest.Capture
     run = CachedRun(record_story(tmp_path / "calm", make_tuning_run()), "calm")
     run.refresh()
     html = RunFragments(run, PageRenderer({})).render("reports")[1]["tuned"].html
-    assert "unequal: plain" in html and "learning_rate = 0.0011, smoothing = 0.2" in html and "stale</span>" in html
+    assert "unequal: plain" in html and "learning_rate = 0.0011, smoothing = 0.2" in html
+    assert "fewer trials than planned</span>" in html
     assert html.count('class="tonode"') == 9 and "failed</td>" in html
     assert main(["export", str(tmp_path / "calm"), "--tree", "-"]) == 0
     trials = json.loads(capsys.readouterr().out)["tuning"]["trials"]

@@ -25,11 +25,11 @@ from pathlib import Path
 from labwright.sandbox.data.user_dataset import UserDataset
 from labwright.sandbox.data.spec import parse_spec
 from labwright.sandbox.job import PretrainedError
-from labwright.sandbox.hub import look_up
-from labwright.sandbox.hub import PretrainedModel
+from labwright.sandbox.hub import HubOffers
+from labwright.sandbox.settings import SandboxSettings
 try:
-    qa = UserDataset(parse_spec("qa=hf:tiny/qa,target=answer", Path()), 10**9)
-    for one in look_up([PretrainedModel("tiny/net", "v1")], [qa]):
+    allowed = ["model:tiny/net@v1", "data:qa=hf:tiny/qa,target=answer"]
+    for one in HubOffers(SandboxSettings(allowed=allowed)).offers:
         print(one)
 except PretrainedError as error:
     print(error)
