@@ -61,9 +61,8 @@ MAX_STEPS = 8
 DISCLOSURE_LABEL = "app:disclosure"
 """LaTeX label of the section of the appendix that discloses how the paper was made."""
 LATE_ABLATIONS_NOTE = (
-    "After the draft, a reviewer was asked which ablations its claims need. Whoever asked had read the test "
-    "results of the draft; nothing was chosen by those of the new nodes, which were scored once, after all of them "
-    "ran."
+    "Ablations that the claims of the draft need, by a reviewer who had read its test results; nothing was chosen by "
+    "those of the new nodes, which were scored once, after all of them ran."
 )
 BRANCH_NOTE = (
     "Other branches of the same run may have been made, and this paper may have been chosen among theirs; the record "

@@ -20,7 +20,7 @@ PARITY = re.compile(rf"^([^&]+(?: & {COUNT}){{4}}) & \\rec\{{[\d.]+\}} & [^&]*(?
 STAGE = re.compile(rf"^((?:{'|'.join(get_args(StageName))})(?: & \\rec\{{\d+\}}){{4}}) & \\rec\{{\d+\}}(?= & )")
 """Of a stage's row: nodes, good ones, suspect ones and attempts, seconds."""
 UNEQUAL = re.compile(
-    r"^\\item .* differ in seconds per cell; .*\n| and seconds(?= per cell; the supplement gives both)", re.M
+    r"^\\item .* differ in seconds for a run; .*\n| and seconds(?= for a run; the disclosure has)", re.M
 )
 """That two arms took unequal seconds, where it is told of no other thing, or the word beside others."""
 PHASES = re.compile(r"^Computing time in seconds.*?\\end\{description\}", re.M | re.S)
