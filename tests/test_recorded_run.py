@@ -145,15 +145,15 @@ def test_the_run_of_a_language_model_opens_and_its_numbers_are_traced(
 ) -> None:
     run = MODEL
     state = read_state(open_run_folder(run))
-    assert state.paper.released is not None and state.paper.released.released and state.paper.version == 1
+    assert state.paper.released is not None and state.paper.released.released and state.paper.version == 2
     assert [one.verdict for one in decide_hypotheses(state) if one.confirmed] == ["supported"] * 2
-    assert main(["trace", str(run), "1.5"]) == 0
-    assert "n0010  10000  0.0222841" in capsys.readouterr().out
+    assert main(["trace", str(run), "0.46"]) == 0
+    assert "n0040  10000  -0.00278552" in capsys.readouterr().out
     assert main(["export", str(run), "--exchange", str(tmp_path / "exchange.jsonl")]) == 0
     assert (
         sum(open_replay(f"replay:{tmp_path / 'exchange.jsonl'}").recorded_answers.values())
         == len(state.calls.answers)
-        == 69
+        == 76
     )
     with running_server(open_run_folder(run)) as client:
         page = client.get("/runs/early-stopping").text
