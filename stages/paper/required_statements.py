@@ -131,7 +131,7 @@ def list_stopping_statements(
         if not by_results:
             end = "ended at a limit before all confirmatory claims were decided"
         sentence = (
-            f"Seeds were added in steps, with a test at each, and sampling {end}. This does not raise the rate of "
+            f"Seeds were planned in steps, with a test at each, and sampling {end}. This does not raise the rate of "
             "false claims, but it makes the estimates of decided effects somewhat too large on average."
         )
         yield RequiredStatement(
