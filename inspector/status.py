@@ -17,7 +17,6 @@ from labwright.inspector.findings import format_effect, list_effects, list_findi
 from labwright.inspector.safe_text import format_clock_time, format_duration, shorten, to_plain
 from labwright.inspector.tree import BranchPoint, StageFacts, list_branch_points, stage_fields
 from labwright.record.cell_status import (
-    CellStatus,
     CellTotals,
     PhaseHours,
     build_hours_table,
@@ -203,10 +202,8 @@ def build_status(
     *,
     now: float,
     folder: Path | None = None,
-    cells: Mapping[str, tuple[CellStatus, ...]] | None = None,
 ) -> RunStatus:
-    """Build the status of a run from its state. `latest` are the last events, `folder` is the run's folder, `cells`
-    those of every node, if already computed."""
+    """Build the status of a run from its state. `latest` are the last events, `folder` is the run's folder."""
     started, ended, account = state.started, state.process_end, build_tuning_report(state)
     assessed = state.paper.current.judged if state.paper.current is not None else None
     without_seed = nodes_ignoring_seed(state)
@@ -245,7 +242,7 @@ def build_status(
         cost=state.calls.total_usage,
         code_seconds=round(state.experiment_seconds, 3),
         hours=build_hours_table(state) if state.search.hours is not None else (),
-        cells=compute_cell_totals(state, compute_all_cells(state) if cells is None else cells),
+        cells=compute_cell_totals(state, compute_all_cells(state)),
         tuning=account.model_copy(update={"trials": ()}) if account else None,
         collected=len(state.deleted_folders),
         freed=state.freed_bytes,

@@ -18,7 +18,6 @@ from labwright.inspector.live_view import PROCESS_CHECK_SECONDS, RunFollower
 from labwright.inspector.status import EventLine, RunStatus, build_event_line, build_status
 from labwright.inspector.summary import Headline, build_headline
 from labwright.inspector.tree import RunTree, build_tree
-from labwright.record.cell_status import CellStatus, compute_all_cells
 from labwright.record.event_log import LogStamp, is_run, read_log_stamp
 from labwright.record.line_store import RecordError
 from labwright.record.reducers.run_state import RunState
@@ -46,7 +45,6 @@ class CachedRun:
         self.lock = threading.RLock()
         """Lock that is held while the state is updated, and by readers of more than one value."""
         self._tree: tuple[int, RunTree] | None = None
-        self._cells: tuple[int, dict[str, tuple[CellStatus, ...]]] | None = None
 
     @property
     def state(self) -> RunState:
@@ -78,15 +76,7 @@ class CachedRun:
             self.process,
             now=time.time(),
             folder=self.folder,
-            cells=self.read_cells(),
         )
-
-    def read_cells(self) -> dict[str, tuple[CellStatus, ...]]:
-        """Return the cells of every node, computed once per version: 20,000 of them take most of a second."""
-        known = self._cells
-        if known is None or known[0] != self.version:
-            known = self._cells = self.version, compute_all_cells(self.state)
-        return known[1]
 
     def build_tree(self) -> RunTree:
         """Return the tree, built once per version."""

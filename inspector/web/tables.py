@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from labwright.inspector.safe_text import to_plain
 from labwright.inspector.tree import NodeRow
 from labwright.inspector.web.run_cache import CachedRun
-from labwright.record.cell_status import CellStatus, CellStatusKind
+from labwright.record.cell_status import CellStatus, CellStatusKind, compute_all_cells
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.nodes import KIND_NAMES, STAGES
 from labwright.record.table import Table
@@ -57,7 +57,7 @@ class CellGrid(NamedTuple):
 
 def build_grid(run: CachedRun, first: int) -> CellGrid:
     """Build the grid of a run in its current state."""
-    cells, plan = run.read_cells(), run.state.search.data_plan
+    cells, plan = compute_all_cells(run.state), run.state.search.data_plan
     names = [*cells][::-1]
     first = max(0, min(first, len(names) - 1)) // NODES_PER_PAGE * NODES_PER_PAGE
     shown = {name: _group_by_place(cells[name]) for name in names[first : first + NODES_PER_PAGE]}
