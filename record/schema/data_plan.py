@@ -85,7 +85,10 @@ class TuningPlan(FrozenModel):
     @classmethod
     def _drop_earlier_fields(cls, given: Any) -> Any:
         """Drop what plans of earlier versions have, so that their logs open."""
-        return {key: value for key, value in given.items() if key not in EARLIER_TUNING_FIELDS}
+        if not isinstance(given, dict):
+            return given
+        fields = cast("dict[str, Any]", given)
+        return {key: value for key, value in fields.items() if key not in EARLIER_TUNING_FIELDS}
 
     def __str__(self) -> str:
         data, levels = (

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
 from labwright.record.plan_edits import PlanEdit, apply_plan_edits, read_field_path
+from labwright.record.schema.data_plan import TuningPlan
 from tests.models.examples import PLAN
 
 
@@ -57,3 +59,10 @@ def test_a_wrong_edit_is_one_line(one: PlanEdit, why: str) -> None:
         apply_plan_edits(PLAN, [one])
     assert why in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_tuning_plan_of_an_earlier_version_opens_and_one_that_is_no_mapping_is_refused() -> None:
+    assert TuningPlan.model_validate({"budget": 3, "currency": "trials", "rungs": [0.5]}) == TuningPlan(budget=3)
+    for wrong in (5, "few", {"bugdet": 3}):
+        with pytest.raises(ValidationError):
+            TuningPlan.model_validate(wrong)
