@@ -253,7 +253,7 @@ class GpuParts:
         """
         hub = self.base / "hf" / "hub"
         hub.mkdir(parents=True)
-        seconds = 45.0 if self.gpu.on else 10.0
+        seconds = 20.0 if self.gpu.on else 10.0
         made = subprocess.run(
             [sys.executable, PROGRAMS / "pretrain.py", self.base, hub, self.device, str(seconds)],
             capture_output=True,
@@ -351,7 +351,7 @@ class GpuParts:
         """Kill the whole program once a cell has left a checkpoint; return whether there was one."""
         until = time.monotonic() + min(150.0, self.seconds_left())
         while time.monotonic() < until and running.poll() is None:
-            if next(self.run_folder.glob("**/checkpoints/*"), None) is not None:
+            if next(self.run_folder.glob("**/checkpoints/[!.]*"), None) is not None:
                 os.kill(running.pid, signal.SIGKILL)
                 running.communicate()
                 return True

@@ -44,7 +44,7 @@ def draw(matrices: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> 
 def main(folder: Path, hub: Path, device: str, seconds: float) -> None:
     rng = np.random.default_rng(7)
     matrices = sources(rng)
-    labels = rng.integers(0, CLASSES, 3000 if device == "cuda" else 900)
+    labels = rng.integers(0, CLASSES, 900)
     np.savez(folder / "sequences.npz", x=draw(matrices, labels, rng), y=labels)
     torch.manual_seed(7)
     width = 256 if device == "cuda" else 64
