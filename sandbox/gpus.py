@@ -453,15 +453,16 @@ class GpuLeases:
         settings, driver = self._settings, self._driver
         free = {one.uuid: f"{driver.free_bytes(one.uuid) / 1e9:.1f} GB free" for one in self.devices}
         states = ", ".join(
-            f"{uuid}: {text}, {len(driver.list_processes(uuid))} processes" for uuid, text in free.items()
+            f"{uuid}: {text}, processes: {len(driver.list_processes(uuid))}" for uuid, text in free.items()
         )
         remaining = (item for lease in self._ending for item in self._list_remaining_processes(lease).items())
         left = ", ".join(f"{uuid} by process {' and '.join(map(str, pids))}" for uuid, pids in remaining)
-        outliving = f"an experiment has ended but still holds {left}: stop it with kill -9; as a result, there is "
+        outliving = f"an experiment has ended but still holds {left}: stop it with kill -9; as a result, "
+        wanted = "no GPU" if count == 1 else f"fewer than {count} GPUs"
         return (
-            f"{outliving if left else ''}no {count} GPU(s) with {settings.gpu_free_gb:g} GB free and no other run of "
-            f"yours on them within {settings.gpu_wait:g} s ({states}): stop what uses them, choose others with --gpus, "
-            "or lower sandbox.gpu_free_gb"
+            f"{outliving if left else ''}within {settings.gpu_wait:g} s, {wanted} had {settings.gpu_free_gb:g} GB free "
+            f"and no other run of yours ({states}): stop what uses them, choose others with --gpus, or lower "
+            "sandbox.gpu_free_gb"
         )
 
 
@@ -488,5 +489,6 @@ def open_gpu_leases(
         raise GpuError(message) from error
     devices = select_devices(visible, settings.gpus)
     if len(devices) < settings.gpus_per_node:
-        raise GpuError(f"sandbox.gpus_per_node is {settings.gpus_per_node}, but {len(devices)} GPU(s) are available")
+        available = "1 GPU is" if len(devices) == 1 else f"{len(devices)} GPUs are"
+        raise GpuError(f"sandbox.gpus_per_node is {settings.gpus_per_node}, but {available} available")
     return GpuLeases(driver, devices, settings, folder=folder)

@@ -154,7 +154,7 @@ class MemoryMeter:
                 known.append(listed)
             elif self._alone:
                 known.append(max(0, lease.free_bytes[uuid] - nvml.free_bytes(uuid)))
-        if known:
+        if any(known):  # short code may end between two samples
             usage.peak_gpu_bytes = max(usage.peak_gpu_bytes or 0, sum(known))
 
 

@@ -28,7 +28,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("arguments", "words"),
     [
         (["--gpus", "0,1"], "sandbox.gpus: '1' is not one of the 1 visible GPUs: 0 scripted GPU-00000001"),
-        (["--gpus", "0", "--set", "sandbox.gpus_per_node=2"], "sandbox.gpus_per_node is 2, but 1 GPU(s) are available"),
+        (["--gpus", "0", "--set", "sandbox.gpus_per_node=2"], "sandbox.gpus_per_node is 2, but 1 GPU is available"),
         (["--set", "sandbox.pretrained=tiny/bert"], "sandbox.pretrained: 'tiny/bert' is not OWNER/NAME@REVISION"),
         (["--set", "sandbox.slots_per_gpu=0"], "setting 'sandbox.slots_per_gpu'"),
     ],

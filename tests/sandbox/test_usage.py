@@ -123,6 +123,11 @@ async def test_the_peak_on_a_gpu_is_that_of_our_processes(machine: Machine) -> N
     assert outcome.peak_gpu_bytes == 5 * 10**9  # without the neighbour's 10^9
 
 
+async def test_the_peak_of_code_that_ends_between_two_samples_is_unknown(machine: Machine) -> None:
+    outcome = await machine.run("a", TINY)
+    assert outcome.failure is None and outcome.peak_gpu_bytes is None
+
+
 async def test_figures_are_drawn_without_a_gpu(machine: Machine) -> None:
     held = await machine.leases.acquire()
     plots = "import os, lab\nprint([os.environ['CUDA_VISIBLE_DEVICES'], lab.device])"
