@@ -45,7 +45,7 @@ KERNEL_GRACE_SECONDS = 10.0
 """Seconds that code may exceed its limit before its kernel is gone, in addition to the sandbox's own grace."""
 
 
-def build_cost_table(settings: Settings, gpus: Callable[[], int] | None = None) -> CostTable:
+def build_cost_table(settings: Settings, gpus: Callable[[], float] | None = None) -> CostTable:
     """Build the table of a run's costs. `gpus` returns the GPUs per experiment, once a plan is known."""
     sandbox, documents = settings.sandbox, 0
     if settings.context is not None:
@@ -58,7 +58,7 @@ def build_cost_table(settings: Settings, gpus: Callable[[], int] | None = None) 
         search=settings.search,
         paper=settings.paper,
         node_seconds=sandbox.timeout,
-        gpus=gpus or (lambda: sandbox.gpus_per_node if sandbox.device == "cuda" else 0),
+        gpus=gpus or (lambda: sandbox.gpus_per_node / sandbox.slots_per_gpu if sandbox.device == "cuda" else 0.0),
         grace_seconds=sandbox.grace + KERNEL_GRACE_SECONDS,
         documents=documents,
         planner=PLAN if settings.code.repository is None else REPOSITORY_PLAN,
@@ -199,7 +199,7 @@ def forecast_run(plan: DataPlan, datasets: Sequence[DatasetFacts], settings: Set
         likely=min(limit, ran.likely * min(plan.expected_seconds, timeout)) / 3600,
         most=min(limit, ran.most * timeout * (1 + RETRY_FACTOR) / 2) / 3600,
     )
-    gpus = settings.sandbox.gpus_per_node
+    gpus = settings.sandbox.gpus_per_node / settings.sandbox.slots_per_gpu
     gpu_hours = Amount(likely=gpus * hours.likely, most=gpus * hours.most)
     predicted = sum(
         (one.sizes.get("validation", 0) + one.sizes.get("test", 0)) * max(1, one.classes) for one in datasets

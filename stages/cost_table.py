@@ -179,7 +179,7 @@ class CostTable:
     search: SearchSettings
     paper: PaperSettings
     node_seconds: float
-    gpus: Callable[[], int] = lambda: 0
+    gpus: Callable[[], float] = lambda: 0.0
     documents: int = 0
     """Number of the user's papers and notes that are summarised before planning."""
     catalogues: bool = True

@@ -294,7 +294,8 @@ class ToolUsed(FrozenModel):
 class CostReserved(FrozenModel):
     """The maximum cost of a call or attempt was reserved before its start; recorded if a budget is set.
 
-    `CallAnswered`, `AttemptExecuted` or `ReservationReturned` settle it. The reservation of a killed call stays spent.
+    `CallAnswered`, `AttemptExecuted` or `ReservationReturned` settle it. The reservation of a killed call stays spent;
+    of a killed attempt at most the time until the run was resumed.
     """
 
     type: Literal["reserved"] = "reserved"

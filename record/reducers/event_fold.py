@@ -326,8 +326,9 @@ def _apply_resumed(state: RunState, event: RunResumed, at: float) -> None:
             key: one for key, one in state.calls.unanswered_calls.items() if key.decision in state.finished_decisions
         }
     state.paused_by = state.process_end = state.outage = None
+    gpus = state.gpus_per_experiment * int(state.read_setting("search.num_workers") or 1)
+    state.calls.book_lost(*state.calls.reservations, ended=at, gpus=gpus)
     state.overrides |= event.settings
-    state.calls.book_lost(*state.calls.reservations)
     state.internal_faults = {
         fault: nodes for fault, nodes in state.internal_faults.items() if len(nodes) < MAX_NODES_PER_FAULT
     }
@@ -441,6 +442,7 @@ def _apply_work_event(state: RunState, event: Event, at: float) -> None:
         case CostReserved():
             calls.book_lost(event.name)
             calls.reservations[event.name] = event
+            calls.reserved_at[event.name] = at
         case ReservationReturned():
             calls.reservations.pop(event.name, None)
         case StudiedLLMsAsked():

@@ -159,6 +159,8 @@ class CallState:
     """Usage of studied language models by experiments, up to the last task outside the search."""
     reservations: dict[str, CostReserved] = field(default_factory=dict[str, CostReserved])
     """Reservations for calls and attempts in progress, by `CostReserved.name`."""
+    reserved_at: dict[str, float] = field(default_factory=dict[str, float])
+    """When each name was last reserved, in seconds since 1970."""
     settled_costs: dict[int, Cost] = field(default_factory=dict[int, Cost])
     """Cost of the answers and attempts of each decision."""
     lost_costs: dict[int, Cost] = field(default_factory=dict[int, Cost])
@@ -184,11 +186,19 @@ class CallState:
         self.reservations.pop(name, None)
         self.settled_costs[decision_id] = self.settled_costs.get(decision_id, Cost()) + cost
 
-    def book_lost(self, *names: str) -> None:
-        """Book the open reservations among these as spent: the work did not complete."""
+    def book_lost(self, *names: str, ended: float | None = None, gpus: float = 0.0) -> None:
+        """Book the open reservations among these as spent: the work did not complete.
+
+        If the process ended at `ended` (seconds since 1970) at the latest, an experiment cannot have used more than
+        `gpus` GPUs from its reservation to then.
+        """
         for name in names:
             if (one := self.reservations.pop(name, None)) is not None:
-                self.lost_costs[one.k] = self.lost_costs.get(one.k, Cost()) + one.spending
+                spent = one.spending
+                if ended is not None:
+                    used = max(0.0, ended - self.reserved_at[name]) * gpus
+                    spent = spent.model_copy(update={"gpu_seconds": min(spent.gpu_seconds, used)})
+                self.lost_costs[one.k] = self.lost_costs.get(one.k, Cost()) + spent
 
     @property
     def total_usage(self) -> RoleUsage:
@@ -772,12 +782,14 @@ class RunState:
         return bool(wanted) and not self.is_task_done(self.paper.format_task("cite"))
 
     @property
-    def gpus_per_experiment(self) -> int:
-        """GPUs per experiment: the current setting, or more if an arm needs more; 0 on the CPU."""
+    def gpus_per_experiment(self) -> float:
+        """GPUs per experiment: the current setting, or more if an arm needs more, times its share of a shared GPU; 0
+        on the CPU."""
         if self.read_setting("sandbox.device") != "cuda":
             return 0
         arms = self.search.data_plan.arms if self.search.data_plan is not None else ()
-        return max(int(self.read_setting("sandbox.gpus_per_node") or 1), *(arm.needs.gpus or 0 for arm in arms), 0)
+        gpus = max(int(self.read_setting("sandbox.gpus_per_node") or 1), *(arm.needs.gpus or 0 for arm in arms), 0)
+        return gpus / int(self.read_setting("sandbox.slots_per_gpu") or 1)
 
     def read_setting(self, key: str) -> Any:
         """Return the current value of a setting by its dotted key; None if the record has none."""

@@ -149,6 +149,17 @@ def test_what_a_kill_cut_off_stays_spent_when_the_call_is_made_again() -> None:
     assert again.calls.spent_cost.usd == 1.0, "set aside twice under one name: the first was cut off"
 
 
+@pytest.mark.parametrize(("slots", "resumed", "spent"), [(1, 130.0, 60.0), (2, 130.0, 30.0), (1, 9000.0, 264.0)])
+def test_a_killed_experiment_is_booked_for_the_time_until_the_resume_at_most(
+    slots: int, resumed: float, spent: float
+) -> None:
+    sandbox = {"device": "cuda", "slots_per_gpu": slots}
+    started = log_of().events[0].model_copy(update={"settings": {"sandbox": sandbox, "search": {"num_workers": 2}}})
+    cut = CostReserved(k=1, name="n0002/1", spending=Cost(gpu_seconds=264))
+    times = [(started, 0.0), *((one, 1.0) for one in log_of().events[1:]), (cut, 100.0), (RunResumed(), resumed)]
+    assert fold_events(times).calls.spent_cost.gpu_seconds == spent
+
+
 def test_a_call_that_does_not_fit_is_not_made() -> None:
     log = log_of()
     with pytest.raises(BudgetSpent, match=r"the budget of \$0\.01: .* may cost \$0\.\d\d; resume with a higher"):
@@ -217,7 +228,8 @@ async def test_a_call_without_room_beside_others_waits_for_them() -> None:
 
 
 def test_a_cap_on_one_thing_does_not_stop_what_takes_none_of_it() -> None:
-    log = log_of(CostReserved(k=1, name="n0001/1", spending=Cost(gpu_seconds=9000)), RunResumed())
+    log = log_of(CostReserved(k=1, name="n0001/1", spending=Cost(gpu_seconds=9000)))
+    assert log.state.calls.spent_cost.gpu_seconds == 9000
     ask(log, BudgetSettings(usd=10, gpu_hours=1), TOOK)
 
 
