@@ -28,6 +28,7 @@ from labwright.record.estimands import (
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan, MetricSpec, parse_arm
 from labwright.record.schema.hypotheses import Effect
+from labwright.stages.paper.latex import capitalise
 
 SCRIPT_PATH = Path(__file__).with_name("hypothesis_plots.py")
 FIGURE_NAME = "decided"
@@ -37,6 +38,8 @@ go to the appendix.
 """
 MAX_SIDE_CHARS, MAX_SIDE_LINES = 18, 2
 """Characters per line of an axis label, and its lines."""
+MAX_SEEDS_DRAWN = 20
+"""Maximum number of seeds whose differences are drawn as points; more hide the means and their intervals."""
 MAX_DATASETS = 9
 """Maximum number of datasets in the figure of paired differences."""
 
@@ -54,13 +57,13 @@ def build_figure_data(state: RunState) -> dict[str, Any]:
         "side": _wrap_side(metric.display_name, f" ({unit})" if unit else ""),
         "higher": metric.higher_is_better,
         "baseline": plan.name_arm(_find_baseline(plan)),
-        "factor": plan.factor,
+        "factor": capitalise(plan.factor or "level"),
     }
 
 
 def _wrap_side(metric: str, unit: str) -> str:
     """Return the label of the axis of differences, in two lines as high as a panel; the caption has the rest."""
-    words = (f"improvement in {metric}", f"gain in {metric}", "improvement")
+    words = (f"Improvement in {metric}", f"Gain in {metric}", "Improvement")
     labels = [fill(f"{what}{unit}", MAX_SIDE_CHARS) for what in words]
     return next((one for one in labels if one.count("\n") < MAX_SIDE_LINES), labels[-1])
 
@@ -71,7 +74,7 @@ def build_figure_script(data: dict[str, Any], plan: DataPlan) -> FigureScript | 
         return None
     part = FigurePart(
         name=FIGURE_NAME,
-        description=_describe_figure(data),
+        description=_describe_figure(data, plan),
         placement="main",
         panels=min(3, len(found)),
         datasets=tuple(use.name for use in plan.datasets),
@@ -80,18 +83,19 @@ def build_figure_script(data: dict[str, Any], plan: DataPlan) -> FigureScript | 
     return FigureScript(script=SCRIPT_PATH.read_text(encoding="utf-8"), figures=(part,))
 
 
-def _describe_figure(data: dict[str, Any]) -> str:
+def _describe_figure(data: dict[str, Any], plan: DataPlan) -> str:
     """Return the caption of the figure."""
     panels, baseline = data["differences"], data["baseline"]
     margins = sorted({abs(margin) for panel in panels for margin in panel["margins"]})
     one_dataset = f" on {panels[0]['dataset']}" if len(panels) == 1 else ""
-    by_level = f", by {data['factor'] or 'level'}" if len(panels[0]["ticks"]) > 1 else ""
+    by_level = f", by {plan.factor or 'level'}" if len(panels[0]["ticks"]) > 1 else ""
     sides = f"arm minus {baseline}" if data["higher"] else f"{baseline} minus arm"
     unit = f" point{'s' * (margins != [1.0])}" * (data["unit"] == "points")
+    has_seeds = any(point and point["values"] for panel in panels for one in panel["series"] for point in one["points"])
+    points = "Small points are seeds, large points means" if has_seeds else "Points are means over seeds"
     return (
         f"Improvement in {data['decided_metric']} over {baseline}{one_dataset} ({sides}; below zero: worse), paired by "
-        f"seed{by_level}. Small points are seeds, large points means with their intervals (95%; for registered effects "
-        "as in the table of hypotheses)."
+        f"seed{by_level}. {points} with their intervals (95%; for registered effects as in the table of hypotheses)."
         + f" Dashed: registered margin, {join_names([f'{one:g}' for one in margins])}{unit}."
         * bool(margins)
     )
@@ -158,7 +162,7 @@ def _build_differences(
                 estimate = known.get(cells if sign > 0 else (cells[1], cells[0]))
                 mean, low, high = estimate or (fmean(values), *compute_t_interval(values)[1:])
                 ends = [None if end is None else scale * end for end in (mean, low, high)]
-                point = {"values": [scale * value for value in values]}
+                point = {"values": [scale * value for value in values] if len(values) <= MAX_SEEDS_DRAWN else []}
                 points.append(point | dict(zip(("mean", "low", "high"), ends, strict=True)))
             if any(points):
                 series.append({"label": plan.name_arm(arm), "order": order.index(arm), "points": points})

@@ -6,6 +6,7 @@ A `PaperContext` is built once per version of the text; derived values (claims, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -79,6 +80,8 @@ from labwright.stages.paper.setup_check import StudyFacts, list_study_facts
 from labwright.stages.paper.template import PaperTemplate, load_copy, load_template
 from labwright.stages.settings import PaperSettings
 
+MAX_ROWS_IN_TEXT = 16
+"""Maximum number of rows of the table of values in the main text, where a figure shows the differences."""
 SHOWN_FORMS = ("pm", "mean", "percent")
 """Forms of a mean that prompts show. Tables show intervals and replicates."""
 ESTIMATE_FORMS = ("mean", "ci", "n", "confidence", "points", "points_ci", "percent", "percent_ci")
@@ -184,17 +187,23 @@ class PaperContext:
 
     @cached_property
     def tables(self) -> tuple[PaperTable, ...]:
+        """The tables of the paper. A long one of values is meant for the appendix if a figure shows the differences."""
+        drawn = self.state.paper.figures.placed if self.state.paper.figures is not None else ()
+        limit = MAX_ROWS_IN_TEXT if PROGRAM_FIGURES & {one.name for one in drawn} else math.inf
         added = {arm for one in collect_ablation_results(self.state) if one.by == "addendum" for arm in one.arms}
         return (
             *build_hypothesis_tables(self.state),
             *build_addendum_tables(self.state),
-            *build_result_tables(
-                self.claims.means,
-                self.plan,
-                [one for one in find_ablation_conditions(self.state) if parse_arm(one) not in added],
-                {arm: one.ablation.part for one in collect_ablation_results(self.state) for arm in one.arms},
-                [one for one in self.claims.differences if one.key not in self._repeated],
-                self.decisions,
+            *(
+                replace(one, placement="appendix") if one.name == "main" and one.tabular.count(r"\\") > limit else one
+                for one in build_result_tables(
+                    self.claims.means,
+                    self.plan,
+                    [one for one in find_ablation_conditions(self.state) if parse_arm(one) not in added],
+                    {arm: one.ablation.part for one in collect_ablation_results(self.state) for arm in one.arms},
+                    [one for one in self.claims.differences if one.key not in self._repeated],
+                    self.decisions,
+                )
             ),
         )
 
@@ -426,6 +435,7 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
         figures=material.figures,
         program_captions=tuple(one.name for one in material.figures if one.name in PROGRAM_FIGURES),
         tables=tuple(table.name for table in material.placed_tables),
+        appendix_tables=tuple(table.name for table in material.tables if table.placement == "appendix"),
         references=tuple(map(to_reference, material.library)),
         related_work_by_program=material.has_no_published_work,
         literals=ALLOWED_LITERALS,

@@ -28,6 +28,7 @@ from labwright.record.schema.paper import FinalFigure, PaperDraft, PaperFinding,
 from labwright.record.table import Table
 from labwright.review.evidence import numbers
 from labwright.review.evidence.tex_runner import latex_command, run_program
+from labwright.stages.paper import paper_context
 from labwright.stages.paper.appendix import MAX_ITEMS, list_disclosures, render_appendix, render_incidents
 from labwright.stages.paper.citations import format_bibliography, read_verified_entries, to_reference
 from labwright.stages.paper.disclosure import build_supplement_tables, format_files
@@ -386,3 +387,19 @@ def test_a_figure_outside_of_the_text_has_a_caption_that_may_be_printed(tmp_path
     draft = PaperDraft(title="T", abstract="A.", sections=(Section(title="Introduction", body="We ask."),))
     parts = build_paper_parts(PaperContext(state, RunFolder(tmp_path), PaperSettings()), draft)
     assert parts.draft.captions == {"plain": "The loss over training.", "typed": CAPTION_WITHOUT_DESCRIPTION}
+
+
+def test_a_long_table_of_values_is_meant_for_the_appendix_if_a_figure_shows_the_differences(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def list_placed() -> list[str]:
+        return [one.name for one in PaperContext(state, RunFolder(tmp_path), PaperSettings()).placed_tables]
+
+    state = synthetic_paper.make_state()
+    monkeypatch.setattr(paper_context, "MAX_ROWS_IN_TEXT", 2)
+    assert "main" in list_placed(), "no figure shows them"
+    figure = FinalFigure(name="decided", description="Differences.", placement="main")
+    state.paper.figures = FiguresDrawn(figures={}, descriptions={}, arrays=(), placed=(figure,))
+    assert "main" not in list_placed() and "ablation" in list_placed()
+    monkeypatch.undo()
+    assert "main" in list_placed(), "a short one stays"

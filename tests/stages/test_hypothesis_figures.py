@@ -12,6 +12,7 @@ import pytest
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.reducers.run_state import RunState, SearchState
 from labwright.record.schema.hypotheses import ClaimForm, Effect, Hypothesis
+from labwright.stages.paper import hypothesis_figures
 from labwright.stages.paper.figures import build_style, build_style_files
 from labwright.stages.paper.hypothesis_figures import SCRIPT_PATH, build_figure_data, build_figure_script
 from labwright.stages.paper.template import load_template
@@ -70,14 +71,28 @@ def test_differences_are_those_of_the_record() -> None:
     assert (digits["margins"], wine["margins"]) == ([0.02], []), "registered on the main dataset alone"
 
 
+def test_seeds_are_drawn_as_long_as_they_do_not_hide_the_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = asked()
+    assert run.search.data_plan is not None
+    for limit, sentence in ((20, "Small points are seeds, large points means"), (1, "Points are means over seeds")):
+        monkeypatch.setattr(hypothesis_figures, "MAX_SEEDS_DRAWN", limit)
+        data = build_figure_data(run)
+        point = data["differences"][0]["series"][0]["points"][1]
+        assert bool(point["values"]) == (limit == 20) and point["low"] < point["mean"] < point["high"]
+        script = build_figure_script(data, run.search.data_plan)
+        assert (
+            script is not None and f"paired by seed, by label noise. {sentence} with" in script.figures[0].description
+        )
+
+
 def test_the_axis_label_has_at_most_two_lines_and_the_caption_has_the_rest() -> None:
     run = asked()
     plan = run.search.data_plan
     assert plan is not None
     for title, label in (
-        ("error", "improvement in\nerror (points)"),
-        ("test accuracy", "gain in test\naccuracy (points)"),
-        ("accuracy on images that have no mark", "improvement\n(points)"),
+        ("error", "Improvement in\nerror (points)"),
+        ("test accuracy", "Gain in test\naccuracy (points)"),
+        ("accuracy on images that have no mark", "Improvement\n(points)"),
     ):
         metrics = tuple(
             one.model_copy(update={"title": title, "low": 0.0, "high": 1.0}) if one == plan.primary_metric else one
