@@ -194,7 +194,7 @@ def resume_run(run: Path, overrides: dict[str, Any], *, listener: EventListener)
     check_prices_known(settings)
     check_campaign(settings)
     first = _describe_resumption(state, settings).model_copy(
-        update={"settings": overrides, "template": _save_new_template(RunFolder(run), settings, overrides)}
+        update={"settings": overrides, "template": _copy_paper_files(RunFolder(run), settings, overrides)}
     )
     with acquire_lock(run):
         return _run_process(RunFolder(run), settings, listener, first=first)
@@ -240,7 +240,7 @@ def rewrite_paper(
         version=version,
         settings=overrides,
         model=settings.models.model_names,
-        template=_save_new_template(folder, settings, overrides),
+        template=_copy_paper_files(folder, settings, overrides),
     )
     with acquire_lock(run):
         kept = tuple(_keep_review(folder, version, at, one) for at, one in enumerate(reviews, 1))
@@ -313,8 +313,10 @@ def _check_complete(folder: RunFolder, files: Iterable[Path], what: str, fix: st
         )
 
 
-def _save_new_template(folder: RunFolder, settings: Settings, overrides: dict[str, Any]) -> str:
-    """Copy a newly chosen template into the run and return its hash; empty if none was chosen."""
+def _copy_paper_files(folder: RunFolder, settings: Settings, overrides: dict[str, Any]) -> str:
+    """Copy a newly given bibliography and template into the run; return the template's hash, empty if none is new."""
+    if "paper.bib" in overrides and settings.paper.bib is not None:
+        write_file(folder.library, settings.paper.bib.read_bytes())
     if "paper.template" not in overrides:
         return ""
     return template.copy_template(template.load_template(settings.paper.template), folder.templates)

@@ -323,14 +323,18 @@ def is_sampling_ended(view: StageSnapshot) -> bool:
     return bool(view.looks and view.looks[-1].ends) or winner is None or bool(winner.suspect)
 
 
-def list_unread_replicates(state: RunState) -> tuple[Node, ...]:
-    """Return the unfinished fresh replicates that no look reads, once a look ended the sampling."""
+def list_unread_nodes(state: RunState) -> tuple[Node, ...]:
+    """Return the unfinished nodes that nothing reads: fresh replicates once a look ended the sampling, and trials once
+    a limit of the run ended the search of their stage."""
     lock, looks = state.search.current_lock, state.search.looks
-    if lock is None or not looks or not looks[-1].ends:
-        return ()
-    read = {*looks[-1].seeds, *state.search.added_seeds}
-    fresh = (one for one in state.nodes.values() if one.parent == lock.winner and lock.is_fresh_seed(one.seed))
-    return tuple(one for one in fresh if one.kind == "replicate" and not one.is_finished and one.seed not in read)
+    open_nodes = [one for one in state.nodes.values() if not one.is_finished]
+    trials = [one for one in open_nodes if one.kind == "trial" and state.limit_reason is not None]
+    unread = [one for one in trials if state.find_stage_end(one.stage) is not None]
+    if lock is not None and looks and looks[-1].ends:
+        read = {*looks[-1].seeds, *state.search.added_seeds}
+        fresh = (one for one in open_nodes if one.parent == lock.winner and lock.is_fresh_seed(one.seed))
+        unread += [one for one in fresh if one.kind == "replicate" and one.seed not in read]
+    return tuple(unread)
 
 
 def find_due_look(view: StageSnapshot) -> RunTask | None:

@@ -31,7 +31,7 @@ from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Node, StageName
 from labwright.record.source_tree import format_diff
 from labwright.search.hours import LimitHit, RoomCheck, TimeLimits, check_time, count_affordable_seeds, plan_hours
 from labwright.search.policy import FollowUpPolicy, Policy, RequestedWorkPolicy, build_policy
-from labwright.search.replication import build_lock, find_unsettled_stage, is_further_seed
+from labwright.search.replication import build_lock, find_unsettled_stage, is_further_seed, list_unread_nodes
 from labwright.search.scheduler import ReleaseSlot, Scheduler
 from labwright.search.settings import STAGE_TIME_SHARE
 from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
@@ -96,6 +96,8 @@ class StageRunner:
             if end is None:
                 return False
             self._choose_winner(build_stage_view(context, stage), getattr(end.action, "reason", ""))
+            for node in list_unread_nodes(context.state) if context.search.order == "arrival" else ():
+                context.signals.kill_node(node.id)
         if not await self._pass_lock():
             return False
         if all(one.best is None for one in context.state.search.stages.values()):

@@ -165,7 +165,7 @@ class Branch(CliCommand, to=app, work="agent.cli.branch:branch", settings=RUN_SE
     seed: int | None = Option(None, min=0, help="Seed; default: a new one. RUN's seed repeats its choices.")
 
 
-class Write(CliCommand, to=app, work="agent.cli.run:write", settings=(*MODEL_SETTINGS, "template")):
+class Write(CliCommand, to=app, work="agent.cli.run:write", settings=(*MODEL_SETTINGS, "bib", "template")):
     """Write a new version of a finished run's paper, in paper/v2. No experiments are re-run; the original paper is
     kept."""
 

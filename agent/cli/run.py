@@ -193,12 +193,12 @@ def check_experiments(state: RunState, settings: Settings, folder: RunFolder) ->
 
 
 def write(args: Write) -> int:
-    run, flags = args.run, args.flags
+    run, flags = args.run, {KEY_ALIASES.get(key, key): value for key, value in args.flags.items()}
     state = read_run_state(run)
     unwritten = state.phase == "write" and state.process_end is not None
     if state.started is None or not (unwritten or state.phase == "done"):
         raise UsageError(f"{run} is not finished: finish it first with scientist resume {run}")
-    wrong = [key for key in flags if KEY_ALIASES.get(key, key).split(".")[0] not in ("models", "paper", "budget")]
+    wrong = [key for key in flags if key.split(".")[0] not in ("models", "paper", "budget")]
     if wrong:
         raise UsageError(f"{wrong[0]} has no effect on writing a paper: only models, paper and budget settings do")
     has_new_template = "paper.template" in flags or not state.paper.template_sha256

@@ -332,6 +332,8 @@ def _apply_resumed(state: RunState, event: RunResumed, at: float) -> None:
     state.internal_faults = {
         fault: nodes for fault, nodes in state.internal_faults.items() if len(nodes) < MAX_NODES_PER_FAULT
     }
+    if "paper.bib" in event.settings and not state.paper.drafts:
+        state.paper.library = None
     if state.paper.released is None:  # the provenance in a finished paper no longer changes
         state.isolations = tuple(dict.fromkeys((*state.isolations, event.isolation)))
         if event.machine is not None and event.machine not in state.machines:

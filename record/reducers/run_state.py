@@ -338,6 +338,8 @@ class PaperState:
         self.reviewed_draft = self.find_released_draft() if event.reviews else None
         self.version, self.template_sha256 = event.version, event.template or self.template_sha256
         self.drafts, self.figure_reviews, self.claims_read = [], {}, {}
+        if "paper.bib" in event.settings:
+            self.library = None
         self.released = self.judged = None
         if self.current is not None and not self.current.released.released:
             self.current = None

@@ -1,9 +1,9 @@
 """Find numbers in words: "ninety-seven", "zero point nine", "VII seeds", "a factor of two", "a third of".
 
 A number word of three or more is refused like a digit, unless it correctly counts something that the data plan, its
-texts, the settings or the record count: "three arms", "ten classes", "five seeds", "twelve epochs". Up to twelve, it
-may also count what none of them counts ("four lines of work"), or be a part of a named whole ("three of the four
-arms"): whether a result is in it, the reader of the claims says. Where no ratio is registered, a ratio is refused
+texts, the settings or the record count: "three arms", "ten classes", "five seeds", "each of them three times". Up to
+twelve, it may also count what none of them counts ("four lines of work"), or be a part of a named whole ("three of the
+four arms"): whether a result is in it, the reader of the claims says. Where no ratio is registered, a ratio is refused
 unless it is a share that the plan, the sizes of the splits or the settings have ("half of the pool"). Ordinals, "one",
 "two" and "zero" are allowed, except in phrases such as "two percent".
 """
@@ -53,6 +53,7 @@ _COUNTABLE_AFTER = re.compile(
 _ALL_BEFORE = re.compile(
     r"\b(?:all|the|these|those|other|any\s+of(?:\s+the)?|each\s+of(?:\s+the)?)[\s~]+$", re.IGNORECASE
 )
+_EACH_BEFORE = re.compile(r"\beach\b[^.,;]{0,40}$", re.IGNORECASE)
 _PART_OF = re.compile(
     rf"[\s~]+of[\s~]+(?:the|these|those|our|its|their|all)[\s~]+(?:({NUMBER_WORDS_PATTERN.pattern})(?!\w))?"
 )
@@ -224,6 +225,9 @@ def _is_right_count(match: re.Match[str], plain: str, known: tuple[CountedThings
         return False
     if any(value in one.numbers and _counts(one, after) for one in known):
         return True
+    repeated = re.match(rf"{WORD_GAP}times\b", after)
+    if repeated and _EACH_BEFORE.search(plain[: match.start()]) and _STANDS_ALONE.match(after[repeated.end() :]):
+        return any(value in one.numbers for one in known)
     totals = {number for one in known if one.main for number in one.numbers}
     return value in totals and bool(_ALL_BEFORE.search(plain[: match.start()]) and _STANDS_ALONE.match(after))
 

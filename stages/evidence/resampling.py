@@ -70,7 +70,7 @@ from labwright.sandbox.metrics import (
 from labwright.sandbox.repository.command_cells import read_sealed_test_values
 from labwright.sandbox.scoring import iterate_sealed_predictions, read_columns, score_sealed
 from labwright.search.hours import count_affordable_seeds
-from labwright.search.replication import explain_sampling_end, list_look_replicates, list_unread_replicates
+from labwright.search.replication import explain_sampling_end, list_look_replicates, list_unread_nodes
 from labwright.stages.run_context import RunContext
 
 if TYPE_CHECKING:
@@ -457,7 +457,7 @@ async def take_look(context: RunContext, look: int) -> None:
     ends = "every claim is decided or precise enough" if taken.conclusive else explain_end_of_sampling(context, taken)
     context.recorder.append(taken.model_copy(update={"ends": ends or ""}))
     if context.search.order == "arrival":
-        for node in list_unread_replicates(context.state):
+        for node in list_unread_nodes(context.state):
             context.signals.kill_node(node.id)
 
 

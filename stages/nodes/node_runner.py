@@ -44,7 +44,7 @@ from labwright.review.honesty.label_probe import find_impossible_scores, list_wi
 from labwright.sandbox.job import ArtifactFile, ExecutionProgress, JobOutcome, SubmissionRefused
 from labwright.sandbox.scoring import read_final_predictions
 from labwright.sandbox.workspace import rescue_checkpoints
-from labwright.search.replication import find_concluding_replicates, list_unread_replicates
+from labwright.search.replication import find_concluding_replicates, list_unread_nodes
 from labwright.search.scheduler import NodeKilled, ReleaseSlot
 from labwright.search.stage_snapshot import StageSnapshot
 from labwright.stages.measuring import ProgressWatch, TooLate
@@ -103,7 +103,7 @@ async def expand(context: RunContext, decided: DecisionMade, release_slot: Relea
     work = NodeRunner(context, decided, context.models.make_client(decided.k, 0), release_slot)
     node = format_node_id(decided.k)
     try:
-        unread = list_unread_replicates(context.state) if context.search.order == "arrival" else ()
+        unread = list_unread_nodes(context.state) if context.search.order == "arrival" else ()
         if node in {*context.state.killed_nodes, *(one.id for one in unread)}:  # before this program was killed
             raise NodeKilled(node)
         await context.signals.run_unless_killed(node, work.run())
@@ -115,7 +115,8 @@ async def expand(context: RunContext, decided: DecisionMade, release_slot: Relea
         left = partial_path(context.folder.get_attempt_path(node, len(context.state.nodes[node].attempts) + 1))
         await to_thread(remove_tree, left, ignore_errors=True)
         killed = context.state.killed_nodes.get(node)
-        failure = Failure(kind="other", message="not needed: the last look ended the sampling")
+        ended = "a limit ended the stage" if work.action.kind == "trial" else "the last look ended the sampling"
+        failure = Failure(kind="other", message=f"not needed: {ended}")
         if killed is not None:
             failure = Failure(kind="killed", message=f"killed by the user: {killed.text}")
         work.record_verdict("cancelled", failure)

@@ -89,7 +89,9 @@ async def check_library(context: RunContext) -> None:
             given = await read_papers(papers, literature, taken_keys=[one.key for one in entries])
             entries, notes = (*entries, *given.entries), given.notes
         library = await literature.check(entries)
-    path, checked = context.folder.checked_library, library.checked
+    path, checked, version = context.folder.checked_library, library.checked, context.state.paper.version
+    if version > 1:  # the first paper keeps its own
+        path = path.with_stem(f"{path.stem}-v{version}")
     write_file(path, format_bibtex(library.usable_entries))
     files = {str(path.relative_to(context.folder.root)): hash_file(path)}
     found = (CheckedEntry(key=one.entry.key, outcome=one.outcome.outcome, why=one.reason) for one in checked)

@@ -56,7 +56,7 @@ from labwright.review.judge import (
     screen_case,
 )
 from labwright.review.judge.paper_reader import PaperError
-from labwright.stages.paper.citations import gather_citations, is_novelty_unchecked, reduce_related_work
+from labwright.stages.paper.citations import check_library, gather_citations, is_novelty_unchecked, reduce_related_work
 from labwright.stages.paper.claim_check import (
     find_claim_violations,
     list_claim_obstacles,
@@ -124,6 +124,7 @@ async def write_draft(context: RunContext) -> None:
             if not context.state.paper.drafts:
                 context.recorder.append(await assess_new_draft(context, reviewed, number=0))
             return
+        await check_library(context)
         material = build_paper_context(context, client.decision)
         check_measured(material.decisions)
         inputs = build_write_inputs(material)

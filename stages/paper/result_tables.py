@@ -4,6 +4,7 @@ text.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -278,9 +279,11 @@ class _TableTitles:
         return f"{capitalise(title)}{CONTROL_MARK if name in self.swapped else ''}"
 
     def format_variant(self, name: str, *, described: bool) -> str:
+        """Format the title of a variant and what it changes, with names of the code in typewriter."""
         change = f": {self._changes[name]}" if described and name in self._changes else ""
         title = self.name_arm(name).removesuffix(CONTROL_MARK) + change
-        return r"\addlinespace[2pt]" + _stack_lines(title, MAX_VARIANT_CHARS, "[t]", "l")
+        lines = _stack_lines(title, MAX_VARIANT_CHARS, "[t]", "l")
+        return r"\addlinespace[2pt]" + re.sub(r"\w+(?:\\_\\allowbreak{}\w+)+", r"\\texttt{\g<0>}", lines)
 
     def format_level(self, name: str) -> str:
         return mark_recorded(self.plan.name_level(name))

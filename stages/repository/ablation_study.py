@@ -480,18 +480,22 @@ class RepositoryAblation:
         while self.context.state.limit_reason is None:
             left, chosen = found.budget - self._runs_spent, dict[tuple[str, int], RepositoryArm]()
             for arm in self._list_unknown_arms():
-                count = max(CONFIRM_SEEDS, min(self._count_fresh_runs(arm) + 1, MAX_FRESH_SEEDS))
-                missing = {
-                    (one.sha256, seed): one
-                    for one in (self._baseline, arm)
-                    for seed in range(FIRST_FRESH_SEED, FIRST_FRESH_SEED + count)
-                    if seed not in {node.seed for node in self.runs.list_nodes(one)}
-                }
+                missing = self._list_missing_runs(arm)
                 if missing and len(chosen | missing) <= left:
                     chosen |= missing
             await gather_all([self._run(arm, seed) for (_, seed), arm in chosen.items()])
             if not chosen:
                 return
+
+    def _list_missing_runs(self, arm: RepositoryArm) -> dict[tuple[str, int], RepositoryArm]:
+        """Return the runs on fresh seeds, of an arm and of the baseline, that a verdict on the arm still needs."""
+        count = max(CONFIRM_SEEDS, min(self._count_fresh_runs(arm) + 1, MAX_FRESH_SEEDS))
+        return {
+            (one.sha256, seed): one
+            for one in (self._baseline, arm)
+            for seed in range(FIRST_FRESH_SEED, FIRST_FRESH_SEED + count)
+            if seed not in {node.seed for node in self.runs.list_nodes(one)}
+        }
 
     def _list_unknown_arms(self) -> list[RepositoryArm]:
         """Return the arms of sets without a verdict that can be run, the largest effects first."""
@@ -513,14 +517,25 @@ class RepositoryAblation:
         # ranked by fresh seeds; what has none comes after all that has
         ranked = sorted((row for row in rows if row.part in among), key=lambda row: not row.fresh)
         best = [row for row in ranked if (row.mean or 0.0) > 0][: self.top]
-        count = sum(self._count_fresh_runs(arm) < MAX_FRESH_SEEDS for arm in self._list_unknown_arms())
-        count += sum(one.kind == "budget" for one in found.rest)
-        left = f"{count} part{'s have' if count > 1 else ' has'} no verdict: the run budget of {found.budget} is used"
+        undecided = [arm for arm in self._list_unknown_arms() if self._count_fresh_runs(arm) < MAX_FRESH_SEEDS]
+        unexamined = sum(one.kind == "budget" for one in found.rest)
+        missing = [self._list_missing_runs(arm) for arm in undecided]
+        fewest = min(map(len, missing), default=1 + CONFIRM_SEEDS)
+        enough = max(
+            advise_budget(len(found.parts) + unexamined),
+            self._runs_spent + len({key for runs in missing for key in runs}),
+        )
+        count = len(undecided) + unexamined
+        left = (
+            f"{count} part{'s have' if count > 1 else ' has'} no verdict: {self._runs_spent} of {found.budget} runs "
+            f"are used, and one more verdict takes at least {fewest}; raise --budget-runs, to {enough} for verdicts on "
+            "all"
+        )
         return AblationsConcluded(
             results=tuple(rows),
             top=tuple(row.part for row in best if row.fresh),
             runs=self._runs_spent,
-            stopped=self.context.state.limit_reason or (f"{left}; raise --budget-runs" if count else ""),
+            stopped=self.context.state.limit_reason or (left if count else ""),
         )
 
     def _build_rows(self) -> list[PartResult]:

@@ -13,6 +13,7 @@ import pytest
 from labwright.record.claims.part_effects import FIRST_FRESH_SEED
 from labwright.record.event_log import read_state
 from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
+from labwright.search.ablation_bandit import advise_budget
 from tests.command_line import run_scientist
 from tests.repositories import make_repository
 
@@ -76,16 +77,21 @@ def lucky(tmp_path_factory: pytest.TempPathFactory) -> Lucky:
         (out / "report.md").read_text(),
         {*read_state(out).cells},
     )
-    return Lucky(out, ablate(code, out, "--top", 2, "--budget-runs", 36), few, status, report, cells)
+    enough = few["ablations"]["stopped"].partition("raise --budget-runs, to ")[2].partition(" ")[0] or 36
+    return Lucky(out, ablate(code, out, "--top", 2, "--budget-runs", enough), few, status, report, cells)
 
 
 def test_parts_are_ranked_by_fresh_seeds_and_a_resumed_study_with_a_larger_budget_goes_on(lucky: Lucky) -> None:
     out, found, few = lucky.out, lucky.found, lucky.few
-    assert few["ablations"]["runs"] <= 16 and "unknown" in {one["called"] for one in few["ablations"]["results"]}
-    left = "3 parts have no verdict: the run budget of 16 is used; raise --budget-runs"
+    used = few["ablations"]["runs"]
+    assert 6 < used <= 16 and "unknown" in {one["called"] for one in few["ablations"]["results"]}
+    left = (
+        f"3 parts have no verdict: {used} of 16 runs are used, and one more verdict takes at least 10; "
+        f"raise --budget-runs, to {advise_budget(3)} for verdicts on all"
+    )
     assert few["ablations"]["stopped"] == left
     assert left in lucky.status and f"{left}." in lucky.report
-    assert lucky.cells < {*read_state(out).cells} and found["ablations"]["runs"] <= 36
+    assert lucky.cells < {*read_state(out).cells} and found["ablations"]["runs"] <= advise_budget(3)
     assert len({(one["title"], one["seed"]) for one in found["runs"]}) == len(found["runs"]), "no run is repeated"
     search = {one["parts"][0]: one["value"] for one in found["runs"] if one["seed"] == 0 and one["kind"] == "ablate"}
     assert min(search, key=lambda part: search[part]) == "gamma", "it has the largest effect at the seed of the search"

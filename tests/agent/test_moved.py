@@ -12,12 +12,15 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.agent.settings import adapt
+from labwright.literature.bibtex import read_library
 from labwright.record.event_log import read_rows, read_state
 from labwright.record.line_store import write_rows
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
+from labwright.stages.paper.citations import read_run_library
 from tests.recorded_run import recorded_run
 
+OTHER_BIB = Path(__file__).parents[2] / "examples" / "noisy_labels" / "references.bib"
 ELSEWHERE = "/elsewhere/and/gone"
 CHANGED: dict[str, Any] = {
     "context": f"{ELSEWHERE}/context",
@@ -68,8 +71,15 @@ def test_a_run_that_was_moved_is_reproduced_written_and_audited(
 ) -> None:
     assert main(["reproduce", str(moved), "--node", "n0004"]) == 0
     assert "(sandbox.python) is not on this machine" in capsys.readouterr().err
-    assert main(["write", str(moved), "--set", "paper.reflections=0", "--set", "paper.judge=false"]) == 0
+    assert (
+        main(
+            ["write", str(moved), "--bib", str(OTHER_BIB), "--set", "paper.reflections=0", "--set", "paper.judge=false"]
+        )
+        == 0
+    )
     assert (moved / "paper" / "v2" / "paper.tex").is_file()
+    entries = read_run_library(read_state(moved), RunFolder(moved))
+    assert [one.key for one in entries] == [one.key for one in read_library(OTHER_BIB)] != []
     capsys.readouterr()
     assert main(["audit", str(moved)]) == 0
     assert "clean: 0 unbound" in capsys.readouterr().out

@@ -427,7 +427,7 @@ WRITE = WriteInputs(
         ),
     ),
     figures=(FIGURE,),
-    tables=("main",),
+    tables=("main", "ablation"),
     references=(
         Reference(
             key="vapnik1995",

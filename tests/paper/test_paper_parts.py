@@ -21,7 +21,7 @@ from labwright.record.events.search_events import AttemptExecuted, DecisionMade,
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.reducers.run_state import RoleUsage, RunState
 from labwright.record.run_folder import RunFolder
-from labwright.record.schema.data_plan import Arm, DatasetFacts
+from labwright.record.schema.data_plan import Arm, DatasetFacts, parse_arm
 from labwright.record.schema.decisions import CompareNodes, Cost, ExpandTree
 from labwright.record.schema.nodes import Attempt, Failure
 from labwright.record.schema.paper import FinalFigure, PaperDraft, PaperFinding, Section
@@ -58,9 +58,10 @@ def test_tables_print_bound_values_only():
         compute_paper_claims(STATE),
         synthetic_paper.PLAN,
         synthetic_paper.ABLATED,
-        None,
+        {parse_arm(synthetic_paper.ABLATED[0]): "NOISE_KIND"},
         [one for one in CLAIMS if isinstance(one, ClaimDifference) and one.name == "log_loss"],
     )
+    assert r": \texttt{NOISE\_\allowbreak{}KIND}" in made[2].tabular
     assert [(one.name, one.placement) for one in made] == [
         ("main", "main"),
         ("metrics", "appendix"),

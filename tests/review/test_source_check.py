@@ -130,6 +130,8 @@ def test_what_is_tied_or_notation_passes(text: str):
         r"The error is halved.",
         r"Of ten classes, three points differ.",
         r"Training takes three times longer.",
+        r"Each of them takes three times as long.",
+        r"We ran each of them seven times.",
     ],
 )
 @pytest.mark.slow
@@ -153,6 +155,7 @@ def test_a_number_in_words_is_refused_as_a_digit_is(text: str):
         r"It is the fourth seed, often and someone's tone, a tension, the network.",
         r"The training data, cross-entropy, a seventh-order term is not used.",
         r"Let $f$ be twice differentiable.",
+        r"The images, each of them three times, once with each label. We ran each arm five times with other seeds.",
         r"World War II and stage IV cancer, XL models.",
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +11,13 @@ import pytest
 
 from benchmarks.scripted_study import PLAN, SlowModel, draw_plots, make_late_context
 from labwright.record.claims.hypothesis_tests import UnmeasuredEffectError
+from labwright.record.events.run_events import LimitReached
 from labwright.record.events.search_events import DecisionMade, SealedTestScored
-from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.data_plan import Measurement, Trial
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Cell, format_node_id
 from labwright.sandbox.job import CellResult, Job
-from labwright.search.replication import FRESH_SEED_OFFSET, list_unread_replicates
+from labwright.search.replication import FRESH_SEED_OFFSET, list_unread_nodes
 from labwright.search.scheduler import list_all_results
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.stages.nodes.node_runner import expand
@@ -67,7 +69,9 @@ def make_study(folder: Path, clock: Clock, *, slots: int = 1, slow: int = -1) ->
         preliminary=StageLimits(num_seeds=0),
         tuning=StageLimits(num_seeds=0),
     )
-    executor = FakeExecutor(lambda job: (0.0, draw_plots(job)), slots=slots, cell=cell)
+    executor = FakeExecutor(
+        lambda job: ({slow: 60.0, slow + 1: 2.0}.get(job.seed, 0.0), draw_plots(job)), slots=slots, cell=cell
+    )
     made = make_late_context(folder, SlowModel(program, 0.0), executor, settings, plan=DECIDED)
     return replace(made, run_seconds=200.0, seconds_left=lambda: clock.left)
 
@@ -133,10 +137,29 @@ async def test_replicates_that_no_look_reads_are_cancelled_once_sampling_ends(tm
     assert context.state.search.looks[-1].ends.startswith("the next look takes 3 more seeds")
     if decided is None:
         decided = decide()
-        assert [one.seed for one in list_unread_replicates(context.state)] == [late]
+        assert [one.seed for one in list_unread_nodes(context.state)] == [late]
         await expand(context, decided, lambda: None)
     assert time.monotonic() - began < 50
     ended = context.state.nodes[format_node_id(decided.k)]
     assert ended.status == "cancelled" and not ended.attempts
     assert ended.failure is not None and ended.failure.kind == "other", "with more time it may run again"
-    assert list_unread_replicates(context.state) == ()
+    assert list_unread_nodes(context.state) == ()
+
+
+async def test_trials_are_cancelled_once_a_limit_of_the_run_ended_their_stage(tmp_path: Path) -> None:
+    """Nothing reads them, and the confirmation would wait for their slots."""
+    context = make_study(tmp_path, Clock(), slots=2, slow=7)
+    research, limit = StageRunner(context), LimitReached(reason="the budget is spent")
+    for number in (1, 2):
+        trials = (Trial(arm="method", number=number, setting={}),)
+        tuned = ExpandTree(stage="agenda", kind="trial", parent="n0001", seed=6 + number, trials=trials)
+        context.recorder.append(DecisionMade(k=context.state.last_decision + 1, action=tuned))
+    asyncio.get_running_loop().call_later(1.0, context.recorder.append, limit)  # seen when the second one ends
+    async with asyncio.timeout(50):
+        assert await research.run_stage("agenda")
+        while any(one.kind == "trial" and not one.is_finished for one in context.state.nodes.values()):
+            await asyncio.sleep(0.01)
+    await research.close()
+    first, second = (one for one in context.state.nodes.values() if one.kind == "trial")
+    assert (first.status, second.status) == ("cancelled", "good")
+    assert first.failure is not None and first.failure.message == "not needed: a limit ended the stage"
