@@ -185,8 +185,6 @@ def serve_page(args: View) -> int:
         place = place / RUNS_FOLDER
     if not place.is_dir():
         raise UsageError(f"{place} is not a folder: give the folder or zip of a run, or a folder of runs")
-    if is_run(place):
-        read_run_events(place)  # raises before anything is served
     serve_pages(
         place.resolve(),
         port=args.port,

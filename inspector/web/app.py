@@ -36,6 +36,7 @@ from labwright.inspector.web.page_renderer import (
 from labwright.inspector.web.paper_pages import PaperHandlers
 from labwright.inspector.web.run_cache import MAX_RUNS_CACHED, CachedRun, RunCollection, get_or_make
 from labwright.inspector.web.tables import MAX_ROWS, OUTCOME_SIGNS, TableQuery, build_grid, build_table
+from labwright.record.errors import UsageError
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.nodes import STUDY_STAGES
 
@@ -89,7 +90,10 @@ def make_app(place: Path, *, read_only: bool = False, estimate: EstimateRemainin
 
 
 class Handlers:
-    """Request handlers, with cached runs and fragments. Synchronous handlers run in threads."""
+    """Request handlers, with cached runs and fragments. Synchronous handlers run in threads.
+
+    A single run is read before the first request. Raises `UsageError` if it is unreadable.
+    """
 
     def __init__(self, place: Path, *, form_token: str, estimate: EstimateRemaining | None = None) -> None:
         self.runs = RunCollection(place)
@@ -103,6 +107,8 @@ class Handlers:
         self.estimate = estimate
         self.form_token = form_token
         self.fragments: dict[CachedRun, RunFragments] = {}
+        if self.runs.single and (trouble := self.get_run(*self.runs.find_folders()).trouble):
+            raise UsageError(trouble)
 
     # --- pages ------------------------------------------------------------------------------------------------------
 

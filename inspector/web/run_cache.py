@@ -6,6 +6,7 @@ is kept with the reason in `trouble`. Only the most recently used runs are kept 
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import time
@@ -18,7 +19,7 @@ from labwright.inspector.live_view import PROCESS_CHECK_SECONDS, RunFollower
 from labwright.inspector.status import EventLine, RunStatus, build_event_line, build_status
 from labwright.inspector.summary import Headline, build_headline
 from labwright.inspector.tree import RunTree, build_tree
-from labwright.record.event_log import LogStamp, is_run, read_log_stamp
+from labwright.record.event_log import LogStamp, is_run, pause_garbage_collection, read_log_stamp
 from labwright.record.line_store import RecordError
 from labwright.record.reducers.run_state import RunState
 
@@ -45,6 +46,8 @@ class CachedRun:
         self.lock = threading.RLock()
         """Lock that is held while the state is updated, and by readers of more than one value."""
         self._tree: tuple[int, RunTree] | None = None
+        self._frozen = 0
+        """Number of events whose objects no garbage collection visits; they form no cycles."""
 
     @property
     def state(self) -> RunState:
@@ -88,12 +91,16 @@ class CachedRun:
     def _read_new(self) -> bool:
         trouble, before = "", self._follower.seq
         try:
-            for seq, event, at in self._follower.read_new():
-                if seq == 1:  # the first event, also after the log was replaced
-                    self.latest.clear()
-                if (entry := build_event_line(event, at, self.state)) is not None:
-                    self.latest.append(entry)
-                before = -1
+            with pause_garbage_collection():
+                for seq, event, at in self._follower.read_new():
+                    if seq == 1:  # the first event, also after the log was replaced
+                        self.latest.clear()
+                    if (entry := build_event_line(event, at, self.state)) is not None:
+                        self.latest.append(entry)
+                    before = -1
+                if self._follower.seq > 1.25 * self._frozen:  # a full collection over 20,000 cells takes half a second
+                    gc.freeze()
+                    self._frozen = self._follower.seq
         except RecordError as error:
             trouble = str(error) if self.folder.is_dir() else "the folder of this run is missing"
         changed = before != self._follower.seq or trouble != self.trouble

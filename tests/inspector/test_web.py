@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
 import shutil
 import threading
 import time
+import weakref
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ import httpx
 import pytest
 
 from labwright.inspector.web.page_renderer import TABS
+from labwright.inspector.web.run_cache import MIN_REFRESH_SECONDS, CachedRun
 from labwright.inspector.web.server import bind_socket
 from labwright.record.errors import UsageError
 from labwright.record.event_log import EventLog, EventLogTail
@@ -237,6 +240,24 @@ def test_a_log_put_in_the_place_of_another_is_read_from_its_beginning(tmp_path: 
         record_story(run, begun)
         time.sleep(0.1)
         assert "g-n0001" not in web.get("/runs/calm/tree").text
+
+
+def test_a_collection_visits_nothing_that_was_read_of_a_run(tmp_path: Path) -> None:
+    """Otherwise a page waits for each full collection; what is dropped is freed all the same."""
+    folder = record_story(tmp_path / "calm", make_sample())
+    run = CachedRun(folder, "calm")
+    assert run.refresh() and not is_collected(run.state.nodes["n0001"])
+    log_some(folder)  # more than a quarter of what there was
+    time.sleep(2 * MIN_REFRESH_SECONDS)
+    assert run.refresh() and run.state.nodes["n0006"].status == "pruned"
+    assert not is_collected(run.state.nodes["n0006"])
+    state = weakref.ref(run.state)
+    del run
+    assert state() is None
+
+
+def is_collected(value: object) -> bool:
+    return any(one is value for one in gc.get_objects())
 
 
 def test_a_damaged_record_and_an_empty_folder_are_no_failures(tmp_path: Path) -> None:
