@@ -162,6 +162,7 @@ class WriteInputs(StudyInputs, PaperMaterial):
         default_factory=dict, description="table -> keys, without form, of the estimates that it prints"
     )
     appendix_tables: tuple[str, ...] = Field(default=(), description="tables that the program places in the appendix")
+    variants: dict[str, tuple[str, ...]] = Field(default_factory=dict, description="table of ablations -> its rows")
     program_captions: tuple[str, ...] = Field(default=(), description="figures whose captions the program writes")
     related_work_by_program: bool = Field(
         default=False, description="no published work is in reach, so the program writes two sentences"

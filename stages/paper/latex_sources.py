@@ -46,6 +46,8 @@ class PaperTable:
     caption: str
     placement: Literal["main", "appendix"] = "main"
     """The program places the tables of the appendix."""
+    variants: tuple[str, ...] = ()
+    """Names of the arms in the rows of a table of ablations."""
 
 
 @dataclass(frozen=True)

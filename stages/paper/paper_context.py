@@ -435,6 +435,7 @@ def build_write_inputs(material: PaperContext) -> WriteInputs:
         figures=material.figures,
         program_captions=tuple(one.name for one in material.figures if one.name in PROGRAM_FIGURES),
         tables=tuple(table.name for table in material.placed_tables),
+        variants={one.name: one.variants for one in material.tables if one.variants},
         appendix_tables=tuple(table.name for table in material.tables if table.placement == "appendix"),
         references=tuple(map(to_reference, material.library)),
         related_work_by_program=material.has_no_published_work,

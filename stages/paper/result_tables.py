@@ -124,13 +124,14 @@ def build_result_tables(
         if one.arm in titles.swapped or parse_arm(one.other) == plan.find_tuned_arm(one.arm)
     ]
     agreeing = {one.key for one in find_agreeing_controls(plan, differences, decisions)}
-    variants = "each variant (with the part that it changes) from the whole method"
+    changed = "each variant (with the part that it changes) from the whole method"
     controls = "an arm with the settings of another from that other (control)"
     for name, found, what in (
-        ("ablation", [one for one in pairs if one.key not in agreeing], variants),
+        ("ablation", [one for one in pairs if one.key not in agreeing], changed),
         ("controls", [one for one in pairs if one.key in agreeing], ""),
     ):
         what = " and of ".join(filter(None, (what, controls * any(one.arm in titles.swapped for one in found))))
+        variants = tuple(dict.fromkeys(plan.name_arm(one.arm) for one in found))
         if found:
             made.append(
                 PaperTable(
@@ -140,7 +141,8 @@ def build_result_tables(
                     f"{where} ({'percentage points, ' * is_share(plan.primary_metric)}"
                     f"{_format_direction(plan.primary_metric)}) of {what}, paired by seed, with its exploratory "
                     f"{mark_recorded('95%')} interval.{_format_grades(found)}",
-                    placement="main" if name == "ablation" else "appendix",
+                    placement="main" if name == "ablation" and len(variants) > 1 else "appendix",
+                    variants=variants,
                 )
             )
     return tuple(made)

@@ -157,7 +157,14 @@ async def test_the_controls_are_exploratory_differences_and_rows_of_a_table(tmp_
     turned = at_one_setting.model_copy(update={"mean": -0.01, "low": -0.02, "high": -0.005})
     others = [one for one in found.values() if one is not at_one_setting]
     main, controls, agreeing = build_result_tables(claims, TUNED, ablated=conditions, differences=[turned, *others])
-    assert (controls.name, controls.placement, agreeing.name) == ("ablation", "main", "controls")
+    names = (controls.name, controls.placement, agreeing.name)
+    assert names == ("ablation", "appendix", "controls"), "the text reports a single one"
+    other = found["method-at-baseline", "baseline"]
+    both = [turned, other.model_copy(update={"mean": 0.01, "low": 0.005, "high": 0.02})]
+    differences = [*both, *(one for one in others if one is not other)]
+    _, together = build_result_tables(claims, TUNED, ablated=conditions, differences=differences)
+    assert (together.name, together.placement) == ("ablation", "main")
+    assert together.variants == ("baseline with the settings of method", "method with the settings of baseline")
     [item] = [one for one in list_required_statements(state, [turned, *others]) if one.id.startswith("settings-")]
     assert item.keys == (turned.key,) and "so that the settings may explain it" in item.text
     alone = [one for one in list_required_statements(state, [found["method", "baseline"]]) if "settings" in one.id]
