@@ -87,7 +87,7 @@ class BenchAblation(
     split: str = Option("test", metavar="dev|test")
     plans: Path | None = Option(None, help="Stored plans: TASK/PLANNER/ID.jsonl, or fewer folder levels.")
     planner: str = Option(
-        "lm", metavar="lm|headings", help="Name of the planner, or of a planner's folder under --plans."
+        "lm", metavar="lm|agent|headings", help="Name of the planner, or of a planner's folder under --plans."
     )
     k: int | None = Option(None, "--k", min=1, max=40, help="Number of entries that are scored (author 5, reviewer 2).")
     judges: str = Option("", metavar="MODEL,...", help="Judges, which vote; default: the model.")

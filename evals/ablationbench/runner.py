@@ -27,6 +27,7 @@ from labwright.evals.ablationbench.plan_judge import (
 )
 from labwright.evals.ablationbench.planners import (
     MEAN_GOLD_COUNT,
+    ask_by_section,
     choose_likely,
     cut_plan,
     plan_from_headings,
@@ -53,7 +54,7 @@ from labwright.review.judge import JudgeError
 
 MAX_PARALLEL = 4
 """Papers processed concurrently."""
-MODEL_PLANNER = "lm"
+MODEL_PLANNERS = ("lm", "agent")
 FAILURES = (ModelError, JudgeError, OSError, ValidationError, UnicodeDecodeError)
 
 
@@ -155,7 +156,10 @@ class _BenchRunner:
             view=paper.task, title=paper.title, abstract=paper.abstract, paper=seen.shown_paper, most=most
         )
         client = self.open_client(None, paper.task, paper.id)
-        answer = await client.ask(PAPER_ABLATIONS, inputs)
+        if self.bench.planner == "agent":
+            answer = await ask_by_section(client, inputs, seen)
+        else:
+            answer = await client.ask(PAPER_ABLATIONS, inputs)
         wanted = choose_likely(answer.ablations, MEAN_GOLD_COUNT[paper.task])
         return cut_plan([to_entry(one) for one in wanted], most).model_copy(
             update={"took": _sum_costs(self.log, client.decision), "cut": seen.cut, "left_out": inputs.paper.left_out}

@@ -28,9 +28,10 @@ from labwright.evals.ablationbench.papers import MethodEndUnclear, read_visible_
 from labwright.evals.ablationbench.plan_judge import ask_author_matches, blind_lists
 from labwright.evals.ablationbench.planners import choose_likely, plan_from_headings
 from labwright.evals.ablationbench.results import PaperResult
-from labwright.evals.ablationbench.roles import WantedAblation
+from labwright.evals.ablationbench.roles import PaperAblations, PaperAblationsInputs, WantedAblation
 from labwright.evals.ablationbench.runner import MAX_PARALLEL, AblationBenchWork, OpenModels, run_bench
 from labwright.models.client import Models
+from labwright.models.replay import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import EventLog, MemoryLog, Recorder, read_rows
 from labwright.review.judge import PaperError
@@ -102,6 +103,32 @@ def test_a_paper_is_cut_behind_its_method_or_asked_about(
     assert seen.kept[-1] == last and seen.cut and f"In {titles[-1]}." not in seen.shown_paper.text
     with pytest.raises(PaperError, match=r"no section title in .* contains this"):
         asyncio.run(read_visible_paper(path, show_all=False, until="nowhere"))
+
+
+def test_an_agent_reads_the_sections_that_it_asks_for(tmp_path: Path) -> None:
+    """The end of the method stays the end of what it can read, and its last answer may ask for nothing more."""
+    folder = write_set(tmp_path / "set")
+    asked: list[PaperAblationsInputs] = []
+
+    def reads(inputs: PaperAblationsInputs) -> PaperAblations:
+        asked.append(inputs)
+        if inputs.requests_left > 1:
+            return PaperAblations(wants=("method", "9.6", "nowhere at all"))
+        one = WantedAblation(name="n", ablated_part="gate", action="REMOVE", claim="c", quote="q", probability=0.9)
+        return PaperAblations(reasoning="read", ablations=(one,))
+
+    def opened(judge: str | None, log: Recorder) -> Models:
+        return Models(ScriptedModel.from_role_functions(paper_ablations=reads), log, ModelSettings(), time.monotonic)
+
+    bench = AblationBenchWork(planner="agent", judges=())
+    for task, sees_result in (("reviewer", True), ("author", False)):
+        asked.clear()
+        [first, *_] = read_papers(str(folder), task, "test")
+        [found] = asyncio.run(run_bench(bench, [first], tmp_path / task, MemoryLog(), opened))
+        assert [one.ablated_part for one in found.plan.entries] == ["gate"] and found.plan.took.calls == len(asked) == 3
+        assert [one.requests_left for one in asked] == [3, 2, 1] and asked[0].contents
+        assert "[no section has 'nowhere at all']" in asked[-1].paper.text
+        assert ("Without the mixing gate the error is 9.6" in asked[-1].paper.text) is sees_result
 
 
 def test_headings_are_the_parts_that_a_method_names(tmp_path: Path) -> None:
@@ -373,7 +400,7 @@ def test_models_plan_and_judge_and_a_finished_bench_asks_nothing(
         (["--data", "{set}", "--task", "editor"], "name one or more of author, reviewer"),
         (["--data", "{set}"], "a judge must read"),
         (["--data", "{set}", "--judges", "a,a"], "name each judge once"),
-        (["--data", "{set}", "--planner", "magic"], "choose from lm, headings"),
+        (["--data", "{set}", "--planner", "magic"], "choose from lm, agent, headings"),
         (["--data", "{set}", "--answers", "{set}"], "--plans DIR"),
         (["--compare", "{set}"], "at least two benchmarks"),
         (["--compare", "{set}", "{set}"], "contains no results"),
