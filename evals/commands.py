@@ -61,7 +61,9 @@ class BenchMlr(
     only: list[str] | None = Option(
         None, metavar="NAME|PATTERN", help="Only these tasks, such as iclr2025_*; may be repeated."
     )
-    steps: str = Option("idea,proposal,experiment,paper", help="Steps to judge; 'paper' alone judges end to end.")
+    steps: str = Option(
+        "idea,proposal,experiment,paper", help="Steps to judge, also 'writing'; 'paper' alone judges end to end."
+    )
     out: Path = Option(Path("bench-mlr"), help="Output folder; an existing one is continued.")
     parallel: int | None = Option(None, min=1, help="Number of tasks run at the same time; default: --workers.")
     config: ConfigOption = None

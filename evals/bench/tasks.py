@@ -73,13 +73,14 @@ def _read_task(path: Path) -> BenchTask:
 
 # --- steps -----------------------------------------------------------------------------------------------------------
 
-StepName = Literal["idea", "proposal", "experiment", "paper"]
+StepName = Literal["idea", "proposal", "experiment", "paper", "writing"]
 STEPS: tuple[StepName, ...] = get_args(StepName)
 PREREQUISITES: dict[StepName, tuple[StepName, ...]] = {
     "idea": (),
     "proposal": ("idea",),
     "experiment": ("idea",),
     "paper": ("idea", "experiment"),
+    "writing": ("idea", "proposal", "experiment", "paper"),
 }
 """Steps that each step needs. They are made even if not requested, but then not judged."""
 

@@ -125,7 +125,7 @@ def test_a_failing_task_does_not_end_the_others_and_is_no_zero(tmp_path: Path) -
     assert states["b", "idea"] == "refused" and states["b", "proposal"] == "not begun"
     assert states["c", "paper"] == "done"
     found = build_table(lines, model="m", judge="j")
-    idea, _, experiment, paper = found.steps
+    idea, _, experiment, paper, _ = found.steps
     assert (idea.done, idea.refused, idea.judged) == (2, 1, 2) and not found.is_complete
     assert [(one.mean, one.sd, one.n) for one in idea.means] == [(6.5, 3.5355, 2)], "no zero for the refused one"
     assert (experiment.failed, experiment.not_begun) == (1, 1) and experiment.means[0].sd is None
@@ -224,7 +224,9 @@ def test_each_step_is_judged_by_its_rubric_and_against_the_task(
     assert main([*arguments, *OFFLINE]) == 0
     out = capsys.readouterr().out
     asked = [one.inputs for one in judge.requests]
-    assert [one.rubric.name for one in asked if isinstance(one, JudgeInputs)] == ["idea", "proposal"]
+    judged = {one.rubric.name: [each.kind for each in one.exhibits] for one in asked if isinstance(one, JudgeInputs)}
+    assert judged == {"idea": ["task"], "proposal": ["task", "idea", "literature review"]}
+    assert "# The literature review" in judge.requests[-1].prompt.user
     assert all(
         "label smoothing help with label noise" in one.prompt.user
         for one in judge.requests

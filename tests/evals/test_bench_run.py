@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -54,6 +55,12 @@ def test_a_run_is_made_once_and_gives_a_report_and_a_paper(tmp_path: Path, monke
     )
     assert experiment.took.calls + paper.took.calls == state.calls.total_usage.calls
     assert makers.make_experiment(TASK, home) == experiment
+    written = makers.make_writing(TASK, home)
+    assert written.document == paper.document and written.took.calls == 0
+    (home / "task.md").write_text(TASK.text)
+    case = asyncio.run(step_makers.build_step_case("writing", home, written))
+    assert case.rubric.name == "writing" and case.facts is not None
+    assert [one.exhibit.kind for one in case.exhibits] == ["task", "report", "code"], "no idea and proposal were made"
 
 
 def test_a_run_that_was_interrupted_ends_the_bench_until_it_is_called_again(
