@@ -221,13 +221,13 @@ class _BenchRunner:
         client = self.open_client(judge, paper.task, paper.id, what)
         order, requests = None, ()
         try:
+            seed = f"{judge} {paper.id} {what} {self.bench.planner}"
             if paper.task == "author":
-                seed = f"{judge} {paper.id} {what} {self.bench.planner}"
                 matches, order = await ask_author_matches(client, paper, entries, seed)
             else:
                 requests = await self._ask_requests(judge, paper)
                 seen = await read_visible_paper(paper.folder, show_all=True)
-                matches = await ask_reviewer_matches(client, paper, seen.shown_paper, requests, entries)
+                matches = await ask_reviewer_matches(client, paper, seen.shown_paper, requests, entries, seed)
         except (ModelConfigError, ProviderDown):
             raise
         except FAILURES as error:
@@ -240,7 +240,8 @@ class _BenchRunner:
         return PlanVerdict(judge=judge, matches=matches, order=order, requests=requests, took=cost)
 
     async def _ask_requests(self, judge: str, paper: BenchPaper) -> tuple[ReviewRequest, ...]:
-        return await ask_review_requests(self.open_client(judge, paper.task, paper.id, "requests"), paper)
+        client = self.open_client(judge, paper.task, paper.id, "requests")
+        return await ask_review_requests(client, paper, f"{judge} {paper.id}")
 
 
 def item_number(*item: str) -> int:

@@ -133,7 +133,7 @@ def find_numbers(text: str) -> list[str]:
     return [found.group().strip() for found in NUMBER_PATTERN.finditer(text)]
 
 
-MAX_CHANGE_CHARACTERS, MAX_LOG_CHARACTERS, MAX_PARTS = 78_000, 60_000, 8
+MAX_CHANGE_CHARACTERS, MAX_LOG_CHARACTERS, MAX_PARTS = 78_000, 60_000, 15
 """Characters of a change, and of a log, in one question, and maximum number of questions about it: longer ones are
 judged part by part. Source: EXP-Bench, appendix H."""
 MIN_QUOTE_WORDS = 3

@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +25,31 @@ from labwright.evals.ablationbench.command import LOG_FILE
 from labwright.evals.ablationbench.data import TASKS, Task, read_papers
 from labwright.evals.ablationbench.judge_eval import MAJORITY, JudgeEval, PlanLabels, build_judge_table, vote_majority
 from labwright.evals.ablationbench.output import AblationBenchTable, build_table
-from labwright.evals.ablationbench.papers import MethodEndUnclear, read_visible_paper
-from labwright.evals.ablationbench.plan_judge import ask_author_matches, blind_lists
+from labwright.evals.ablationbench.papers import MethodEndUnclear, PlannedAblation, read_visible_paper
+from labwright.evals.ablationbench.plan_judge import (
+    ask_author_matches,
+    ask_review_requests,
+    ask_reviewer_matches,
+    blind_lists,
+)
 from labwright.evals.ablationbench.planners import choose_likely, plan_from_headings
 from labwright.evals.ablationbench.results import PaperResult
-from labwright.evals.ablationbench.roles import PaperAblations, PaperAblationsInputs, WantedAblation
+from labwright.evals.ablationbench.roles import (
+    PaperAblations,
+    PaperAblationsInputs,
+    RequestedEntry,
+    RequestMatch,
+    RequestMatchInputs,
+    ReviewQuote,
+    ReviewRequest,
+    ReviewRequests,
+    ReviewRequestsInputs,
+    WantedAblation,
+)
 from labwright.evals.ablationbench.runner import MAX_PARALLEL, AblationBenchWork, OpenModels, run_bench
 from labwright.models.client import Models
 from labwright.models.replay import ScriptedModel
+from labwright.models.roles.judge import ShownPaper
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import EventLog, MemoryLog, Recorder, read_rows
 from labwright.review.judge import PaperError
@@ -192,6 +210,45 @@ def test_sides_are_blind_and_their_order_stands_with_the_verdict(tmp_path: Path)
             ("g1", "e1", True),
             ("g2", "e2", True),
         ]
+
+
+def test_reviewer_judges_see_orders_of_their_own_and_their_answers_are_put_back(tmp_path: Path) -> None:
+    folder = write_set(tmp_path / "set")
+    [first, *_] = read_papers(str(folder), "reviewer", "test")
+    paper = replace(first, reviews=("Ablate the gate.", "Ablate the fold.", "Ablate the sieve."))
+    names = ("sieve", "gate", "memory", "fold")
+    entries = [PlannedAblation(name=name, ablated_part=name, action="REMOVE") for name in names]
+    seen = list[tuple[str, ...]]()
+
+    def list_requests(inputs: ReviewRequestsInputs) -> ReviewRequests:
+        seen.append(inputs.reviews)
+        found = (
+            ReviewRequest(part=text.split()[-1].rstrip("."), asked=(ReviewQuote(review=number, quote=text),))
+            for number, text in enumerate(inputs.reviews, 1)
+        )
+        return ReviewRequests(requests=tuple(found))
+
+    def match(inputs: RequestMatchInputs) -> RequestMatch:
+        seen.append(tuple(one.name for one in inputs.entries))
+        wanted = {one.part: one.id for one in inputs.requests}
+        found = [
+            RequestedEntry(entry=one.id, why="w", requests=(wanted[one.name],) if one.name in wanted else ())
+            for one in inputs.entries
+        ]
+        return RequestMatch(answers=tuple(found))
+
+    model = ScriptedModel.from_role_functions(review_requests=list_requests, request_match=match)
+    client = Models(model, MemoryLog(), ModelSettings(), time.monotonic).make_client(1, 0)
+    shown = ShownPaper(text="", characters=0)
+    for seed in map(str, range(6)):
+        requests = asyncio.run(ask_review_requests(client, paper, seed))
+        found = asyncio.run(ask_reviewer_matches(client, paper, shown, requests, entries, seed))
+        assert [(one.entry, one.quotes, one.quoted) for one in found] == [
+            ("e1", ("Ablate the sieve.",), True),
+            ("e2", ("Ablate the gate.",), True),
+            ("e4", ("Ablate the fold.",), True),
+        ]
+    assert len(set(seen)) > 4, "both lists come in several orders"
 
 
 def test_a_paper_that_was_not_judged_is_missing_and_no_zero(tmp_path: Path) -> None:
