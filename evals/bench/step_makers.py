@@ -170,9 +170,10 @@ class StepMakers:
         run = folder / "run"
         if not is_run(run):
             idea = read_idea(folder / "ideas" / "ideas.json", 0)
-            code = start_study(
-                idea, self._reduce_budget(read_ideation_state(folder)), runs=folder, name="run", listener=_ignore_event
-            )
+            settings, proposal = self._reduce_budget(read_ideation_state(folder)), folder / DOCUMENTS["proposal"]
+            if proposal.is_file() and settings.context is None:  # which the run reads, as MLR-Bench's agent does
+                settings = settings.model_copy(update={"context": proposal.parent})
+            code = start_study(idea, settings, runs=folder, name="run", listener=_ignore_event)
         elif (state := read_state(run)).phase != "done":
             caps = self._reduce_budget(read_ideation_state(folder)).budget.model_dump(exclude_none=True)
             code = resume_run(
