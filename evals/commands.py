@@ -64,6 +64,7 @@ class BenchMlr(
     steps: str = Option(
         "idea,proposal,experiment,paper", help="Steps to judge, also 'writing'; 'paper' alone judges end to end."
     )
+    judges: str = Option("", metavar="MODEL,...", help="Judges, whose scores are averaged; default: the model.")
     out: Path = Option(Path("bench-mlr"), help="Output folder; an existing one is continued.")
     parallel: int | None = Option(None, min=1, help="Number of tasks run at the same time; default: --workers.")
     config: ConfigOption = None

@@ -8,7 +8,7 @@ together, the time limit only the run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -236,19 +236,27 @@ def compute_role_usage(state: RunState, roles: Collection[str]) -> RoleUsage:
     return sum_usage(usage for role, usage in state.calls.usage_by_role.items() if role in roles)
 
 
+def list_judge_settings(settings: ModelSettings, judges: Sequence[str]) -> list[ModelSettings]:
+    """Return the settings of each judge; without names, of the model that the settings have for it."""
+    return [settings.select_model(name) for name in judges] or [settings]
+
+
 def judge_step(
-    settings: ModelSettings, task: BenchTask, step: StepName, folder: Path, outcome: StepOutcome
+    judges: Sequence[ModelSettings], task: BenchTask, step: StepName, folder: Path, outcome: StepOutcome
 ) -> StepScoring:
-    """Return the judgement of a step's document by its rubric and one model, which sees the task and the code too.
+    """Return the judgements of a step's document by its rubric; each judge sees the task and the code too.
 
     Raises `ModelError`, `JudgeError`, `TexError`.
     """
     log = MemoryLog()
-    models = open_model(settings, log)
-    client = models.make_client(0, 0)
-    case = asyncio.run(screen_case(asyncio.run(build_step_case(step, folder, outcome)), client))
-    judgement = asyncio.run(judge_case(case, client, model=models.get_model_name(JUDGE)))
-    return StepScoring(judgement=judgement, state="done", took=log.state.calls.total_usage)
+    opened = [open_model(one, log) for one in judges]
+    clients = [one.make_client(number, 0) for number, one in enumerate(opened)]
+    case = asyncio.run(screen_case(asyncio.run(build_step_case(step, folder, outcome)), *clients))
+    first, *further = (
+        asyncio.run(judge_case(case, client, model=one.get_model_name(JUDGE)))
+        for one, client in zip(opened, clients, strict=True)
+    )
+    return StepScoring(judgement=first, further=tuple(further), state="done", took=log.state.calls.total_usage)
 
 
 async def build_step_case(step: StepName, folder: Path, outcome: StepOutcome) -> JudgeCase:

@@ -235,6 +235,37 @@ def test_each_step_is_judged_by_its_rubric_and_against_the_task(
     assert "idea: 1 of 1 tasks done" in out and "6.0000" in out
 
 
+def test_scores_of_several_judges_are_averaged(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each judge sees the same material; another set of judges needs another folder."""
+    arguments = ["bench", "mlr", "--tasks", "tasks", "--only", "noise", "--steps", "idea", "--out", "out"]
+    judges = ["--judges", "openai-chat:six@http://localhost:1/v1, openai-chat:nine@http://localhost:1/v1"]
+    assert main([*arguments, *OFFLINE, *judges]) == 1
+    add_ideas(monkeypatch)
+
+    def answer(request: Any, name: str) -> Any:
+        found = sixes(request)
+        if name.endswith("nine") and request.role.name == "judge":
+            scores = {name: {**one, "score": 9} for name, one in found.scores.model_dump().items()}
+            found = type(found).model_validate(found.model_dump() | {"scores": scores})
+        return found
+
+    opened = list[str]()
+
+    def open_scripted(settings: Any) -> ScriptedModel:
+        opened.append(settings.name)
+        return ScriptedModel(lambda request: answer(request, settings.name), name=settings.name)
+
+    monkeypatch.setattr(forecast, "open_backend", open_scripted)
+    assert process_of_a_task([str(place / "out"), "noise", "idea", *OFFLINE]) == 0
+    assert main([*arguments, *OFFLINE, *judges]) == 0
+    assert "7.5000" in capsys.readouterr().out
+    [row] = csv.DictReader((place / "out" / "results.csv").read_text().splitlines())
+    assert row["overall"] == "7.5" and {"openai-chat:six", "openai-chat:nine"} <= set(opened)
+    assert "was created with" in refused(capsys, *arguments, *OFFLINE)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
