@@ -61,7 +61,10 @@ class BenchMlr(
     only: list[str] | None = Option(
         None, metavar="NAME|PATTERN", help="Only these tasks, such as iclr2025_*; may be repeated."
     )
-    steps: str = Option("idea,proposal,experiment,paper", help="Steps to judge; 'paper' alone judges end to end.")
+    steps: str = Option(
+        "idea,proposal,experiment,paper", help="Steps to judge, also 'writing'; 'paper' alone judges end to end."
+    )
+    judges: str = Option("", metavar="MODEL,...", help="Judges, whose scores are averaged; default: the model.")
     out: Path = Option(Path("bench-mlr"), help="Output folder; an existing one is continued.")
     parallel: int | None = Option(None, min=1, help="Number of tasks run at the same time; default: --workers.")
     config: ConfigOption = None
@@ -87,7 +90,7 @@ class BenchAblation(
     split: str = Option("test", metavar="dev|test")
     plans: Path | None = Option(None, help="Stored plans: TASK/PLANNER/ID.jsonl, or fewer folder levels.")
     planner: str = Option(
-        "lm", metavar="lm|headings", help="Name of the planner, or of a planner's folder under --plans."
+        "lm", metavar="lm|agent|headings", help="Name of the planner, or of a planner's folder under --plans."
     )
     k: int | None = Option(None, "--k", min=1, max=40, help="Number of entries that are scored (author 5, reviewer 2).")
     judges: str = Option("", metavar="MODEL,...", help="Judges, which vote; default: the model.")

@@ -237,7 +237,10 @@ class Doctor(CliCommand, to=app, work="agent.cli.doctor:run_doctor", settings=MO
 
 
 class Ablate(
-    CliCommand, to=app, work="agent.cli.run:ablate", settings=(*RUN_SETTINGS, *REPOSITORY_SETTINGS, *ABLATION_SETTINGS)
+    CliCommand,
+    to=app,
+    work="agent.cli.run:ablate",
+    settings=(*RUN_SETTINGS, "context", *REPOSITORY_SETTINGS, *ABLATION_SETTINGS),
 ):
     """Reproduce a git repository's result, then measure which components matter for it. Exits 5 if the result differs
     from --expect or cannot be reproduced."""

@@ -44,7 +44,7 @@ from labwright.evals.ablationbench.output import (
 from labwright.evals.ablationbench.plan_judge import PlanVerdict
 from labwright.evals.ablationbench.results import check_plans, find_plan_file, list_stored_judges, read_stored_rows
 from labwright.evals.ablationbench.roles import PAPER_ABLATIONS
-from labwright.evals.ablationbench.runner import MODEL_PLANNER, AblationBenchWork, OpenModels, run_bench
+from labwright.evals.ablationbench.runner import MODEL_PLANNERS, AblationBenchWork, OpenModels, run_bench
 from labwright.evals.ablationbench.scores import PairedPlannerDifference, Row, compute_paired_difference
 from labwright.evals.commands import BenchAblation, BenchAblationJudge
 from labwright.evals.item_loop import (
@@ -143,7 +143,7 @@ def format_comparison(found: PlannerComparison) -> Iterator[Text | Table]:
 
 
 LOG_FILE = "answers.jsonl"
-PLANNERS = (MODEL_PLANNER, "headings")
+PLANNERS = (*MODEL_PLANNERS, "headings")
 
 
 def run_ablation_bench(args: BenchAblation) -> int:
@@ -202,7 +202,7 @@ def _build_work(args: BenchAblation, tasks: Sequence[Task], settings: Settings) 
     if args.plans is not None and planner in PLANNERS:
         planner = args.plans.name
     judges = choose_judges(args.judges, args.answers, tasks, settings.models)
-    if args.plans is None and planner == MODEL_PLANNER:
+    if args.plans is None and planner in MODEL_PLANNERS:
         model = _find_model(settings.models)
     if model == "offline":
         raise UsageError(f"the offline model cannot read papers; use --planner headings, or {CONFIGURE_MODEL_HINT}")

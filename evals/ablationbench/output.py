@@ -14,7 +14,7 @@ from labwright.evals.ablationbench.data import TASKS, BenchPaper, Task
 from labwright.evals.ablationbench.judge_eval import count_agreement
 from labwright.evals.ablationbench.plan_judge import PlanVerdict
 from labwright.evals.ablationbench.results import CONTROLS, JudgedPlan, PaperResult, PlanSource
-from labwright.evals.ablationbench.runner import MODEL_PLANNER, AblationBenchWork
+from labwright.evals.ablationbench.runner import MODEL_PLANNERS, AblationBenchWork
 from labwright.evals.ablationbench.scores import (
     NO_GOLD,
     NO_REQUEST,
@@ -413,10 +413,11 @@ def format_planned_work(bench: AblationBenchWork, papers: Sequence[BenchPaper]) 
         here = [paper for paper in papers if paper.task == task]
         if here:
             scorable = sum(bool(paper.target_count) for paper in here)
-            plans = len(here) if bench.plans is None and bench.planner == MODEL_PLANNER else 0
+            plans = len(here) if bench.plans is None and bench.planner in MODEL_PLANNERS else 0
             kinds = 1 + (3 if bench.controls else 0)
             calls = 0 if bench.answers is not None else scorable * len(bench.judges) * (kinds + (task == "reviewer"))
             yield format_line(
-                f"{task}: {len(here)} papers, {scorable} of them scorable; at most {plans} plans to request, and "
-                f"{calls} calls of {', '.join(bench.judges)}"
+                f"{task}: {len(here)} papers, {scorable} of them scorable; at most {plans} plans to request"
+                f"{' (up to four calls each)' if bench.planner == 'agent' else ''}, "
+                f"and {calls} calls of {', '.join(bench.judges)}"
             )

@@ -1,7 +1,8 @@
 """Judges of plans: which entries match gold ablations (author), or requests in reviews (reviewer).
 
 An author judge is blind: both sides are shuffled and named A or B at random, seeded by the question, and the order
-is stored with the verdict. A reviewer judge first lists the requests in the reviews, then matches entries to them.
+is stored with the verdict. A reviewer judge first lists the requests in the reviews, then matches entries to them; both
+are shown in an order of its own.
 """
 
 from __future__ import annotations
@@ -137,15 +138,27 @@ def _is_quoted(quote: str, words: str) -> bool:
     return bool(squeeze(quote)) and squeeze(quote) in squeeze(words)
 
 
-async def ask_review_requests(client: ModelClient, paper: BenchPaper) -> tuple[ReviewRequest, ...]:
-    """Return the requests that a judge finds in the reviews. Raises `ModelError`."""
+async def ask_review_requests(client: ModelClient, paper: BenchPaper, seed: str) -> tuple[ReviewRequest, ...]:
+    """Return the requests that a judge finds in the reviews, which it sees in an order of its own. Raises
+    `ModelError`."""
     if not paper.reviews:
         return ()
-    answer = await client.ask(
-        REVIEW_REQUESTS,
-        ReviewRequestsInputs(title=paper.title, abstract=paper.abstract, reviews=paper.reviews[:MAX_REVIEWS]),
-    )
-    return answer.requests
+    order = _shuffle(len(paper.reviews[:MAX_REVIEWS]), seed)
+    reviews = tuple(paper.reviews[at] for at in order)
+    inputs = ReviewRequestsInputs(title=paper.title, abstract=paper.abstract, reviews=reviews)
+    answer = await client.ask(REVIEW_REQUESTS, inputs)
+
+    def place(one: ReviewRequest) -> ReviewRequest:
+        asked = (each.model_copy(update={"review": order[each.review - 1] + 1}) for each in one.asked)
+        return one.model_copy(update={"asked": tuple(asked)})
+
+    return tuple(map(place, answer.requests))
+
+
+def _shuffle(count: int, seed: str) -> list[int]:
+    """Return the positions from 0 in a random order, so that place decides nothing. Source: AblationBench, section
+    5.3."""
+    return random.Random(seed).sample(range(count), count)
 
 
 async def ask_reviewer_matches(
@@ -154,10 +167,13 @@ async def ask_reviewer_matches(
     shown: ShownPaper,
     requests: Sequence[ReviewRequest],
     entries: Sequence[PlannedAblation],
+    seed: str,
 ) -> tuple[PlanMatch, ...]:
-    """Return the entries that a judge finds requested, with the requests. Raises `ModelError`."""
+    """Return the entries that a judge, which sees them in an order of its own, finds requested, with the requests.
+    Raises `ModelError`."""
     if not entries or not requests:
         return ()
+    order = _shuffle(len(entries[:MAX_LISTED]), seed)
     quotes = {f"r{number}": one for number, one in enumerate(requests[:MAX_LISTED], 1)}
     answer = await client.ask(
         REQUEST_MATCH,
@@ -169,18 +185,18 @@ async def ask_reviewer_matches(
                 ListedRequest(id=id, part=one.part, change=one.change, quotes=tuple(each.quote for each in one.asked))
                 for id, one in quotes.items()
             ),
-            entries=tuple(to_listed(one, f"e{number}") for number, one in enumerate(entries[:MAX_LISTED], 1)),
+            entries=tuple(to_listed(entries[at], f"e{number}") for number, at in enumerate(order, 1)),
         ),
     )
     return tuple(
         PlanMatch(
             gold=request,
-            entry=one.entry,
+            entry=f"e{order[int(one.entry[1:]) - 1] + 1}",
             why=one.why,
             quotes=tuple(each.quote for each in quotes[request].asked),
             quoted=all(quote_is_in(each.quote, paper.reviews[each.review - 1]) for each in quotes[request].asked),
         )
-        for one in sorted(answer.answers, key=lambda one: int(one.entry[1:]))
+        for one in sorted(answer.answers, key=lambda one: order[int(one.entry[1:]) - 1])
         for request in one.requests
     )
 

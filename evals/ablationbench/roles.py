@@ -58,6 +58,8 @@ class PaperAblationsInputs(FrozenModel):
     abstract: str
     paper: ShownPaper
     most: int = Field(description="maximum number of ablations to ask for")
+    contents: tuple[str, ...] = Field(default=(), description="titles of sections, for a planner that asks for them")
+    requests_left: int = Field(default=0, description="number of times that it may still ask for sections")
     plan: tuple[ListedAblation, ...] = Field(
         default=(),
         max_length=MAX_LISTED,
@@ -111,7 +113,12 @@ class PaperAblations(FrozenModel):
     first.
     """
 
-    reasoning: str = Field(min_length=1, max_length=4000)
+    wants: tuple[Words, ...] = Field(
+        default=(),
+        max_length=8,
+        description="only if your task offers it: titles or words to look up; nothing else then",
+    )
+    reasoning: str = Field(default="", max_length=4000)
     parts: tuple[AblatedPart, ...] = Field(default=(), max_length=30)
     ablations: tuple[WantedAblation, ...] = Field(default=(), max_length=30)
     remarks: tuple[Remark, ...] = Field(
@@ -120,6 +127,10 @@ class PaperAblations(FrozenModel):
 
 
 def _check_paper_ablations(inputs: PaperAblationsInputs, answer: PaperAblations) -> None:
+    if answer.wants and not answer.ablations and inputs.requests_left:
+        return
+    if not answer.reasoning:
+        raise ValueError("reasoning: say which parts carry the claims")
     check_each_once([one.id for one in inputs.plan], [one.entry for one in answer.remarks], "remarks")
     bare = [one.name for one in answer.ablations if one.action != "REMOVE" and not one.replacement]
     if bare:

@@ -27,6 +27,7 @@ from labwright.evals.ablationbench.plan_judge import (
 )
 from labwright.evals.ablationbench.planners import (
     MEAN_GOLD_COUNT,
+    ask_by_section,
     choose_likely,
     cut_plan,
     plan_from_headings,
@@ -53,7 +54,7 @@ from labwright.review.judge import JudgeError
 
 MAX_PARALLEL = 4
 """Papers processed concurrently."""
-MODEL_PLANNER = "lm"
+MODEL_PLANNERS = ("lm", "agent")
 FAILURES = (ModelError, JudgeError, OSError, ValidationError, UnicodeDecodeError)
 
 
@@ -155,7 +156,10 @@ class _BenchRunner:
             view=paper.task, title=paper.title, abstract=paper.abstract, paper=seen.shown_paper, most=most
         )
         client = self.open_client(None, paper.task, paper.id)
-        answer = await client.ask(PAPER_ABLATIONS, inputs)
+        if self.bench.planner == "agent":
+            answer = await ask_by_section(client, inputs, seen)
+        else:
+            answer = await client.ask(PAPER_ABLATIONS, inputs)
         wanted = choose_likely(answer.ablations, MEAN_GOLD_COUNT[paper.task])
         return cut_plan([to_entry(one) for one in wanted], most).model_copy(
             update={"took": _sum_costs(self.log, client.decision), "cut": seen.cut, "left_out": inputs.paper.left_out}
@@ -217,13 +221,13 @@ class _BenchRunner:
         client = self.open_client(judge, paper.task, paper.id, what)
         order, requests = None, ()
         try:
+            seed = f"{judge} {paper.id} {what} {self.bench.planner}"
             if paper.task == "author":
-                seed = f"{judge} {paper.id} {what} {self.bench.planner}"
                 matches, order = await ask_author_matches(client, paper, entries, seed)
             else:
                 requests = await self._ask_requests(judge, paper)
                 seen = await read_visible_paper(paper.folder, show_all=True)
-                matches = await ask_reviewer_matches(client, paper, seen.shown_paper, requests, entries)
+                matches = await ask_reviewer_matches(client, paper, seen.shown_paper, requests, entries, seed)
         except (ModelConfigError, ProviderDown):
             raise
         except FAILURES as error:
@@ -236,7 +240,8 @@ class _BenchRunner:
         return PlanVerdict(judge=judge, matches=matches, order=order, requests=requests, took=cost)
 
     async def _ask_requests(self, judge: str, paper: BenchPaper) -> tuple[ReviewRequest, ...]:
-        return await ask_review_requests(self.open_client(judge, paper.task, paper.id, "requests"), paper)
+        client = self.open_client(judge, paper.task, paper.id, "requests")
+        return await ask_review_requests(client, paper, f"{judge} {paper.id}")
 
 
 def item_number(*item: str) -> int:

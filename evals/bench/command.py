@@ -17,7 +17,7 @@ from labwright.agent.cli.errors import DONE, print_lines
 from labwright.agent.cli.preflight import check_components, check_disk_space, check_writable
 from labwright.agent.forecast import open_model
 from labwright.agent.settings import Settings, compose_settings, settings_from_assignments
-from labwright.evals.bench.step_makers import StepMakers, compute_task_spent, judge_step
+from labwright.evals.bench.step_makers import StepMakers, compute_task_spent, judge_step, list_judge_settings
 from labwright.evals.bench.table import MlrBenchTable, StepTable, build_table, table_to_csv
 from labwright.evals.bench.tasks import (
     STEPS,
@@ -44,10 +44,11 @@ MODELS_FILE = "models.json"
 
 
 class ModelNames(FrozenModel):
-    """The working model and the judge; a benchmark has one of each."""
+    """The working model, and the judge or judges; a benchmark has the same from start to end."""
 
     model: str
     judge: str
+    judges: tuple[str, ...] = ()
 
 
 def run_mlr_bench(args: BenchMlr) -> int:
@@ -55,7 +56,10 @@ def run_mlr_bench(args: BenchMlr) -> int:
     chosen = read_tasks(args.tasks, tuple(args.only or ()))
     settings = compose_settings(config=args.config, flags={"paper.judge": False} | args.flags)
     names = [one.name for one in chosen]
-    models = ModelNames(model=settings.models.model_names, judge=open_model(settings.models).get_model_name(JUDGE))
+    judges = tuple(name.strip() for name in args.judges.split(",") if name.strip())
+    opened = [open_model(one) for one in list_judge_settings(settings.models, judges)]
+    named = ", ".join(one.get_model_name(JUDGE) for one in opened)
+    models = ModelNames(model=settings.models.model_names, judge=named, judges=judges)
     check_writable(out, "--out")
     check_disk_space(settings, out)
     check_components(settings)
@@ -101,7 +105,7 @@ def format_step(line: StepLine) -> Text:
         return head + Text("done")
     if scoring.judgement is None:
         return head + Text(f"done, not judged ({scoring.state}): {shorten(scoring.why, 300)}", style="yellow")
-    return head + Text(to_plain(scoring.judgement.score_line))
+    return head + Text("; ".join(to_plain(one.score_line) for one in scoring.judgements))
 
 
 def format_results(results: MlrBenchTable) -> Iterator[Text | Table]:
@@ -168,7 +172,10 @@ def run_one_task(words: list[str]) -> int:
     limits = settings_from_assignments(word for word in words[3:] if word != "--set")
     settings = compose_settings(config=out / CONFIG_FILE, flags=limits | {"campaign": str(out)})
     task = BenchTask(name, (out / name / "task.md").read_text(encoding="utf-8"))
-    bench = MlrBench(out, steps, StepMakers(settings).by_step, partial(judge_step, settings.models))
+    judges = list_judge_settings(
+        settings.models, ModelNames.model_validate_json((out / MODELS_FILE).read_bytes()).judges
+    )
+    bench = MlrBench(out, steps, StepMakers(settings).by_step, partial(judge_step, judges))
     return run_item(lambda: run_task(bench, task), out / name)
 
 

@@ -1,4 +1,4 @@
-"""Make and judge the four steps: an idea, its proposal, a run's experiments, and its paper.
+"""Make and judge the steps: an idea, its proposal, a run's experiments, its paper, and how that is written.
 
 The task's folder has `ideas/` (an ideation), `run/` (a resumable run with its own log), and the documents to judge
 in `idea/`, `proposal/` and `experiment/`. The budget of the settings covers the ideation and the run of a task
@@ -8,7 +8,7 @@ together, the time limit only the run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from labwright.evals.bench.table import format_experiment_report
 from labwright.evals.bench.tasks import BenchTask, StepMaker, StepName, StepOutcome, StepScoring
 from labwright.evals.item_loop import ItemInterrupted
 from labwright.models.errors import BudgetSpent
-from labwright.models.roles.judge import JUDGE
+from labwright.models.roles.judge import JUDGE, ExhibitKind
 from labwright.models.settings import ModelSettings
 from labwright.record.campaign import SpendingCaps
 from labwright.record.claims.estimates import compute_paper_claims, find_winner
@@ -57,13 +57,22 @@ RUBRICS: dict[StepName, str] = {
     "proposal": "proposal",
     "experiment": "experiments",
     "paper": "end-to-end",
+    "writing": "writing",
 }
 """Bundled rubric for each step."""
+DOCUMENTS: dict[ExhibitKind, str] = {
+    "idea": "idea/idea.md",
+    "literature review": "ideas/idea-1/related_work.md",
+    "proposal": "proposal/proposal.md",
+    "report": "experiment/report.md",
+}
+SHOWN_DOCUMENTS: dict[StepName, int] = {"proposal": 2, "experiment": 3, "writing": 4}
+"""Number of these that a step is judged with, as far as they were made. Source: MLR-Bench, section 2.1."""
 
 
 @dataclass(frozen=True)
 class StepMakers:
-    """The four steps with the settings of a benchmark."""
+    """The steps with the settings of a benchmark."""
 
     settings: Settings
 
@@ -74,6 +83,7 @@ class StepMakers:
             "proposal": self.make_proposal,
             "experiment": self.make_experiment,
             "paper": self.make_paper,
+            "writing": self.make_writing,
         }
 
     def make_idea(self, task: BenchTask, folder: Path) -> StepOutcome:
@@ -138,6 +148,10 @@ class StepMakers:
             why="" if state.paper.released.released else f"not released: {'; '.join(state.paper.released.reasons)}",
         )
 
+    def make_writing(self, task: BenchTask, folder: Path) -> StepOutcome:
+        """Return the paper again, to be judged by its writing; it costs nothing further."""
+        return self.make_paper(task, folder).model_copy(update={"took": RoleUsage(), "seconds": 0.0})
+
     def _ideate(self, task: BenchTask, folder: Path, steps: tuple[WriteUpStep, ...]) -> RunState:
         order = IdeaTask(task.text, task.sha256, name=f"{task.name}.md", count=1, rounds=REFLECTION_ROUNDS, steps=steps)
         return ideate(
@@ -156,9 +170,10 @@ class StepMakers:
         run = folder / "run"
         if not is_run(run):
             idea = read_idea(folder / "ideas" / "ideas.json", 0)
-            code = start_study(
-                idea, self._reduce_budget(read_ideation_state(folder)), runs=folder, name="run", listener=_ignore_event
-            )
+            settings, proposal = self._reduce_budget(read_ideation_state(folder)), folder / DOCUMENTS["proposal"]
+            if proposal.is_file() and settings.context is None:  # which the run reads, as MLR-Bench's agent does
+                settings = settings.model_copy(update={"context": proposal.parent})
+            code = start_study(idea, settings, runs=folder, name="run", listener=_ignore_event)
         elif (state := read_state(run)).phase != "done":
             caps = self._reduce_budget(read_ideation_state(folder)).budget.model_dump(exclude_none=True)
             code = resume_run(
@@ -221,30 +236,41 @@ def compute_role_usage(state: RunState, roles: Collection[str]) -> RoleUsage:
     return sum_usage(usage for role, usage in state.calls.usage_by_role.items() if role in roles)
 
 
+def list_judge_settings(settings: ModelSettings, judges: Sequence[str]) -> list[ModelSettings]:
+    """Return the settings of each judge; without names, of the model that the settings have for it."""
+    return [settings.select_model(name) for name in judges] or [settings]
+
+
 def judge_step(
-    settings: ModelSettings, task: BenchTask, step: StepName, folder: Path, outcome: StepOutcome
+    judges: Sequence[ModelSettings], task: BenchTask, step: StepName, folder: Path, outcome: StepOutcome
 ) -> StepScoring:
-    """Return the judgement of a step's document by its rubric and one model, which sees the task and the code too.
+    """Return the judgements of a step's document by its rubric; each judge sees the task and the code too.
 
     Raises `ModelError`, `JudgeError`, `TexError`.
     """
     log = MemoryLog()
-    models = open_model(settings, log)
-    client = models.make_client(0, 0)
-    case = asyncio.run(screen_case(asyncio.run(_build_case(step, folder, outcome)), client))
-    judgement = asyncio.run(judge_case(case, client, model=models.get_model_name(JUDGE)))
-    return StepScoring(judgement=judgement, state="done", took=log.state.calls.total_usage)
+    opened = [open_model(one, log) for one in judges]
+    clients = [one.make_client(number, 0) for number, one in enumerate(opened)]
+    case = asyncio.run(screen_case(asyncio.run(build_step_case(step, folder, outcome)), *clients))
+    first, *further = (
+        asyncio.run(judge_case(case, client, model=one.get_model_name(JUDGE)))
+        for one, client in zip(opened, clients, strict=True)
+    )
+    return StepScoring(judgement=first, further=tuple(further), state="done", took=log.state.calls.total_usage)
 
 
-async def _build_case(step: StepName, folder: Path, outcome: StepOutcome) -> JudgeCase:
-    """Build the case to judge; a paper comes with the facts of its run's record."""
+async def build_step_case(step: StepName, folder: Path, outcome: StepOutcome) -> JudgeCase:
+    """Build the case to judge, with the documents that it follows; a paper comes with the facts of its run's record."""
     rubric = find_rubric(RUBRICS[step])
-    if step == "paper":
+    if step in ("paper", "writing"):
         state = read_state(folder / "run")
         case = await build_case(state, RunFolder(folder / "run", state.paper.version), rubric)
     else:
         case = JudgeCase(await guard_paper(await read_paper(folder / outcome.document)), rubric, outcome.document)
     exhibits = [read_file_exhibit("task", folder / "task.md")]
+    for kind, file in list(DOCUMENTS.items())[: SHOWN_DOCUMENTS.get(step, 0)]:
+        if (folder / file).is_file():
+            exhibits.append(read_file_exhibit(kind, folder / file))
     if outcome.code and (folder / outcome.code).is_dir():
         exhibits.append(build_code_exhibit(folder / outcome.code, case.guarded.paper.text))
     return replace(case, name=outcome.document, exhibits=tuple(exhibits))

@@ -77,15 +77,16 @@ def build_table(lines: Sequence[StepLine], *, model: str, judge: str) -> MlrBenc
 
 def _build_step(step: StepName, lines: Sequence[StepLine]) -> StepTable:
     states = [line.outcome.state for line in lines]
-    given = [line.scoring.judgement for line in lines if line.scoring and line.scoring.judgement]
+    given = [line.scoring for line in lines if line.scoring and line.scoring.judgement]
     is_requested = any(line.asked for line in lines)
     checks: dict[str, int] = {}
     scores: dict[tuple[str, int, int], list[float]] = {}
-    for judgement in given:
-        for check in judgement.checks:
-            checks[check.check] = checks.get(check.check, 0) + check.answer
-        for score in judgement.scores:
-            scores.setdefault((score.dimension, score.lowest, score.highest), []).append(score.score)
+    for scoring in given:
+        found = {check.check for one in scoring.judgements for check in one.checks if check.answer}
+        for check in scoring.judgements[0].checks:
+            checks[check.check] = checks.get(check.check, 0) + (check.check in found)
+        for key, score in scoring.scores.items():
+            scores.setdefault(key, []).append(score)
     means = (
         DimensionMean.model_validate(
             {"dimension": name, "lowest": lowest, "highest": highest}
@@ -118,7 +119,7 @@ def table_to_csv(found: MlrBenchTable) -> str:
     rows: list[tuple[object, ...]] = []
     for line in found.lines:
         given = line.scoring.judgement if line.scoring else None
-        scores = {one.dimension: one.score for one in given.scores} if given else {}
+        scores = {key[0]: f"{score:g}" for key, score in line.scoring.scores.items()} if line.scoring else {}
         took, judging = line.outcome.took, line.scoring.took if line.scoring else RoleUsage()
         rows.append(
             (

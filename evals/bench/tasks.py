@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
+from statistics import fmean
 from typing import Literal, TypeVar, get_args
 
 from pydantic import BaseModel, Field, ValidationError
@@ -73,13 +74,14 @@ def _read_task(path: Path) -> BenchTask:
 
 # --- steps -----------------------------------------------------------------------------------------------------------
 
-StepName = Literal["idea", "proposal", "experiment", "paper"]
+StepName = Literal["idea", "proposal", "experiment", "paper", "writing"]
 STEPS: tuple[StepName, ...] = get_args(StepName)
 PREREQUISITES: dict[StepName, tuple[StepName, ...]] = {
     "idea": (),
     "proposal": ("idea",),
     "experiment": ("idea",),
     "paper": ("idea", "experiment"),
+    "writing": ("idea", "proposal", "experiment", "paper"),
 }
 """Steps that each step needs. They are made even if not requested, but then not judged."""
 
@@ -101,12 +103,23 @@ class StepOutcome(FrozenModel):
 
 
 class StepScoring(FrozenModel):
-    """The judgement of a step's document, or why there is none."""
+    """The judgement of a step's document, or why there is none. `further`: by other judges."""
 
     judgement: Judgement | None = None
+    further: tuple[Judgement, ...] = ()
     state: StepState
     why: str = ""
     took: RoleUsage = RoleUsage()
+
+    @property
+    def judgements(self) -> tuple[Judgement, ...]:
+        return (self.judgement, *self.further) if self.judgement is not None else ()
+
+    @property
+    def scores(self) -> dict[tuple[str, int, int], float]:
+        """Return the mean score of the judges by dimension, lowest and highest score."""
+        several = zip(*(one.scores for one in self.judgements), strict=True)
+        return {(one[0].dimension, one[0].lowest, one[0].highest): fmean(each.score for each in one) for one in several}
 
 
 class StepLine(FrozenModel):

@@ -101,14 +101,16 @@ def attempt_task(task: ExpTask, out: Path, settings: Settings, order: ExpBenchCo
 
 
 def build_work_record(state: RunState) -> dict[str, Any]:
-    """Build the record of executions and output files, in the format of EXP-Bench's monitor."""
+    """Build the record of executions, output files and the author's tool calls, for the monitor."""
     ran = [one.attempts[-1] for one in list_experiment_nodes(state) if one.attempts]
+    called = ((state.calls.answers[key].answer, one.result) for key, one in state.calls.tool_uses.items())
     codes = {None: 0, "timeout": None}
     return {
         "commands": [
             {"argv": ["bash", SCRIPT_FILE], "exit": codes.get(one.failure and one.failure.kind, 1)} for one in ran
         ],
         "reads": [],
+        "log": "\n\n".join(f"{json.dumps(call)}\n{result}" for call, result in called),
         "result_files": [
             {"path": RESULTS_FILE, "sha256": digest, "written_by_run": True, "same_as_base": False}
             for digest in (ran[-1].artifacts.values() if ran else ())

@@ -133,8 +133,9 @@ def find_numbers(text: str) -> list[str]:
     return [found.group().strip() for found in NUMBER_PATTERN.finditer(text)]
 
 
-MAX_CHANGE_CHARACTERS = 78_000
-"""Characters of a change that a judge is shown."""
+MAX_CHANGE_CHARACTERS, MAX_LOG_CHARACTERS, MAX_PARTS = 78_000, 60_000, 15
+"""Characters of a change, and of a log, in one question, and maximum number of questions about it: longer ones are
+judged part by part. Source: EXP-Bench, appendix H."""
 MIN_QUOTE_WORDS = 3
 """Minimum letters and digits in a quote."""
 STATED_CLAIM = re.compile(
@@ -195,7 +196,8 @@ async def judge_by_model(
     metrics: Sequence[str],
     log: str,
 ) -> AnswerVerdicts:
-    """Return a model's verdicts, from at most four calls. Raises `ModelError`."""
+    """Return a model's verdicts: one call each for design and conclusion, and one for each part of change and log.
+    Raises `ModelError`."""
     design: tuple[ItemJudged, ...] = ()
     implementation: tuple[ItemJudged, ...] = ()
     if items := list_design_items(task):
@@ -205,18 +207,20 @@ async def judge_by_model(
         verdicts = {one.id: ("met" if one.matched else "not met", one.quote, one.reason) for one in found.verdicts}
         design = _check_items(items, verdicts, "\n".join(answer.design))
     if items := list_change_items(task):
-        answers = await client.ask(
-            ANSWER_CHANGE,
-            ChangeInputs(
+        verdicts = dict.fromkeys((one.id for one in items), ("not met", "", ""))
+        parts = split_text(change, MAX_CHANGE_CHARACTERS) or [""]
+        for part in parts:  # the later ones are asked about what the earlier ones do not meet
+            left = tuple(one for one in items if verdicts[one.id][0] == "not met")
+            inputs = ChangeInputs(
                 question=task.question,
                 method=task.method,
-                items=items,
+                items=left,
                 originals=originals,
-                change=change[:MAX_CHANGE_CHARACTERS],
-                cut=len(change) > MAX_CHANGE_CHARACTERS,
-            ),
-        )
-        verdicts = {one.id: (one.verdict, one.quote, one.reason) for one in answers.verdicts}
+                change=part,
+                cut=len(parts) > 1,
+            )
+            answers = (await client.ask(ANSWER_CHANGE, inputs)).verdicts if left else ()
+            verdicts |= {one.id: (one.verdict, one.quote, one.reason) for one in answers}
         implementation = _check_items(items, verdicts, change)
     reply = await client.ask(
         ANSWER_CONCLUSION,
@@ -228,10 +232,12 @@ async def judge_by_model(
             metrics=tuple(metrics),
         ),
     )
-    suspected = None
-    if log:
-        conduct = await client.ask(ANSWER_CONDUCT, ConductInputs(question=task.question, log=log))
-        suspected = conduct.model_dump(exclude={"reason"})
+    suspected: dict[str, bool] | None = None
+    parts = split_text(log, MAX_LOG_CHARACTERS)
+    for part in parts:
+        conduct = await client.ask(ANSWER_CONDUCT, ConductInputs(question=task.question, log=part, cut=len(parts) > 1))
+        found = conduct.model_dump(exclude={"reason"})
+        suspected = {kind: seen or (suspected or {}).get(kind, False) for kind, seen in found.items()}
     return AnswerVerdicts(
         by=name,
         design=design,
@@ -241,6 +247,11 @@ async def judge_by_model(
         suspected=suspected,
         claims=tuple(ArmComparison(one.metric, one.first, one.second, one.second_is) for one in reply.directions),
     )
+
+
+def split_text(text: str, limit: int) -> list[str]:
+    """Return the first parts of a text, each of at most `limit` characters and, if lines are shorter, whole lines."""
+    return re.findall(rf"(?s).{{1,{limit}}}(?:(?<=\n)|\Z)|.{{1,{limit}}}", text)[:MAX_PARTS]
 
 
 def _check_items(

@@ -132,7 +132,7 @@ class ChangeInputs(FrozenModel):
     items: tuple[GroundTruthItem, ...]
     change: str = Field(description="the change as a unified diff")
     originals: str = Field(default="", description="the scripts that were removed from the repository")
-    cut: bool = Field(default=False, description="whether the diff was shortened to fit")
+    cut: bool = Field(default=False, description="whether this is one part of the diff")
 
 
 class RequirementVerdict(FrozenModel):

@@ -22,7 +22,7 @@ from labwright.models.roles.role import Role
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.paper import AuditFacts, ResultsOriginAnswer
 
-ExhibitKind = Literal["task", "code", "log", "results"]
+ExhibitKind = Literal["task", "idea", "literature review", "proposal", "report", "code", "log", "results"]
 
 
 class Exhibit(FrozenModel):

@@ -34,7 +34,7 @@ from labwright.review.judge.guards import TIMEOUT_SECONDS, remove_encoded, strip
 from labwright.review.judge.paper_reader import PaperError, decode_text, read_bounded
 
 MAX_FILE_BYTES = 50_000_000
-MAX_SHOWN_CHARACTERS = {"task": 9_000, "log": 9_000}
+MAX_SHOWN_CHARACTERS = 9_000
 RESULT_SUFFIXES = frozenset({".json", ".jsonl", ".csv", ".tsv", ".txt", ".md", ".yaml", ".yml"})
 MAX_RESULT_CHARACTERS, MAX_RESULTS_SHOWN, MAX_ENTRIES = 900, 8, 5_000
 """Characters per result file; number of files shown; number of files scanned."""
@@ -51,7 +51,7 @@ class GuardedExhibit:
 
 
 def read_file_exhibit(kind: ExhibitKind, path: Path) -> GuardedExhibit:
-    """Read a task description or a log; a long one is cut in the middle.
+    """Read a file such as a task description or a log; a long one is cut in the middle.
 
     Raises `PaperError`.
     """
@@ -65,7 +65,7 @@ def read_file_exhibit(kind: ExhibitKind, path: Path) -> GuardedExhibit:
         if kind == "task":
             raise PaperError(f"{path} is empty: give --task a file with text, or omit it")
         return GuardedExhibit(Exhibit(kind=kind, name=path.name, text=EMPTY_FILE_NOTE))
-    where, limit, cut = f"--{kind} {path.name}", MAX_SHOWN_CHARACTERS[kind], list[str]()
+    where, limit, cut = f"--{kind} {path.name}", MAX_SHOWN_CHARACTERS, list[str]()
     text, hidden = strip_invisible(text, where)
     if len(text) > limit:
         cut.append(f"{len(text) - limit} of {len(text)} characters in the middle of {path.name}")

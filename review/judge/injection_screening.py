@@ -101,7 +101,7 @@ class _ScreenedText:
     read_spans: tuple[Span, ...] = ()
 
     def list_passages(self) -> list[Span]:
-        prose = self.source in (None, "task")
+        prose = self.source not in ("code", "log", "results")
         return [
             (begin, end)
             for begin, end in split_passages(self.text, prose=prose)

@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 
 from labwright.models.author import Author, AuthorLimits, AuthorWork
 from labwright.models.client import ModelClient
-from labwright.models.roles.experiment_code import CoderInputs, HandIn
+from labwright.models.roles.experiment_code import CoderFact, CoderInputs, HandIn
 from labwright.models.roles.repository import PartsInputs, ProposedParts
 from labwright.record.events.repository_events import PartsFound
 from labwright.record.schema.decisions import RunTask
@@ -42,6 +42,7 @@ from labwright.sandbox.repository.git_mirror import apply_edit
 from labwright.sandbox.repository.scratch_tree import MAX_COMMAND_SECONDS, open_scratch_tree
 from labwright.sandbox.repository.trace import CallTrace
 from labwright.sandbox.settings import SandboxSettings
+from labwright.stages.document_summaries import format_statements, read_context
 from labwright.stages.measuring import TooLate
 from labwright.stages.repository.arm_runs import CommandSetup
 from labwright.stages.repository.patch_scope import (
@@ -112,6 +113,14 @@ async def let_author_work(
 
 
 # --- facts ------------------------------------------------------------------------------------------------------------
+
+
+async def list_document_facts(context: RunContext) -> list[CoderFact]:
+    """Return what the user's documents say, such as the paper of the repository. Source: AblateCell, section 3.5.
+    Raises `ModelError`."""
+    await read_context(context)
+    lines = format_statements(context.state.paper.context)
+    return [CoderFact(title="What the user's documents say, by page", text="\n".join(lines))] if lines else []
 
 
 def format_limits(context: RunContext) -> str:
@@ -206,7 +215,7 @@ async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTra
     assert context.repository is not None
     code = index_code(context.repository.mirror.read_texts(setup.tree))
     inputs = PartsInputs(
-        known=tuple(list_method_facts(code, setup.command)),
+        known=(*await list_document_facts(context), *list_method_facts(code, setup.command)),
         functions=list_functions(code, trace),
         switches=list_switches(code, setup.command),
         metric_places=find_metric_places(code, setup.command),

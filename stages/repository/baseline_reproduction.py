@@ -42,6 +42,7 @@ from labwright.stages.repository.authors import (
     format_limits,
     format_machine,
     let_author_work,
+    list_document_facts,
 )
 from labwright.stages.repository.patch_scope import find_script, index_code
 from labwright.stages.repository.program_facts import find_seed_args, list_command_facts
@@ -130,7 +131,7 @@ class _Preparation:
     async def prepare(self) -> _Prepared | str:
         """Return the prepared command, or why there is none. Raises `ModelError`, `ExecutorError`."""
         code, index = self._context.code, index_code(self._texts)
-        facts = list(list_command_facts(index, self._setup.command))
+        facts = [*await list_document_facts(self._context), *list_command_facts(index, self._setup.command)]
         given = [f"--command {code.command}"] * bool(code.command) + [f"--metric {code.metric}"] * bool(code.metric)
         given += [f"--env {name}={value}" for name, value in code.env.items()]
         given += [f"--mount {name}=..." for name in code.mounts]

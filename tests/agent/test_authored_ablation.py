@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 from pathlib import Path
@@ -217,3 +218,25 @@ def test_commands_of_an_author_see_the_packages_that_it_handed_in(
     results = [one.result for one in read_state(out).calls.tool_uses.values()]
     assert "No module named" in results[0] and results[2].startswith("42\n") and results[4].startswith("42\n")
     assert results[3].startswith("no-such-package: not installed: ")
+
+
+def test_an_author_of_parts_reads_the_paper_of_the_repository(tmp_path: Path) -> None:
+    """The paper is read once; a statement that is not on its page is not shown."""
+    code, out = make_repository(tmp_path / "tinyfit"), tmp_path / "out"
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers" / "tinyfit.md").write_text("# Method\n\nThe tilt column carries most of the fit.\n")
+    said = {"page": 1, "text": "Tilt matters most.", "quote": "The tilt column carries most of the fit"}
+    false = {"page": 1, "text": "Bend is decisive.", "quote": "bend decides everything"}
+    model = record(tmp_path / "exchange.jsonl", use("hand_in", parts=PARTS[:1], **PLACES, reasons="as the paper says"))
+    digests = [{"subject": "the method of tinyfit", "statements": each} for each in ([said, false], [said, false])]
+    with open(tmp_path / "exchange.jsonl", "a") as file:
+        for number, one in enumerate(digests):
+            file.write(json.dumps({"role": "digest", "ordinal": number, "answer": one}) + "\n")
+    words = ("--command", "python train.py --seed {seed}", "--metric", "metrics.json:test.r2", "--budget-runs", 20)
+    ran = ablate(code, *words, "--context", tmp_path / "papers", "--model", model, "--out", out)
+    assert ran.returncode in (0, 3), ran.stderr[-2000:]
+    state = read_state(out)
+    assert state.ablation.results is not None and [one.part for one in state.ablation.results.results] == ["tilt"]
+    packed = [path.read_bytes() for path in (out / "prompts").rglob("*") if path.is_file()]
+    prompts = "\n".join(gzip.decompress(one).decode() for one in packed)
+    assert "[tinyfit.md part 1] Tilt matters most." in prompts and "Bend is decisive." not in prompts

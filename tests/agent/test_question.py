@@ -15,6 +15,7 @@ import pytest
 from labwright.agent import repository_setup, run
 from labwright.agent.cli import main
 from labwright.agent.plan_files import read_question
+from labwright.evals.expbench.__main__ import build_work_record
 from labwright.inspector.status import read_status
 from labwright.models.backend import ModelRequest
 from labwright.models.conversation import ToolCall
@@ -218,6 +219,9 @@ def test_it_is_designed_carried_out_and_concluded_from_what_was_measured(
     subprocess.run(["git", "apply", "--check", "-"], input=patch, text=True, cwd=tmp_path / "repo", check=True)
     assert "--- /dev/null" in patch and (made / "reproduce.sh").read_text() == f"export FIRST_SEED=5 SEEDS=30\n{SCRIPT}"
     assert not [one for one in (tmp_path / "repo").rglob("*") if one.name == "spread.py" and "work" in one.parts]
+
+    log = build_work_record(read_state(made))["log"]  # which EXP-Bench's monitor reads
+    assert '"path": "work/spread.py", "text": "import no_such' in log and "No module named 'no_such'" in log
 
     before = len(author.asked)
     assert asked() == 0 and len(author.asked) == before, "nothing is asked again"

@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,31 @@ from labwright.evals.ablationbench.command import LOG_FILE
 from labwright.evals.ablationbench.data import TASKS, Task, read_papers
 from labwright.evals.ablationbench.judge_eval import MAJORITY, JudgeEval, PlanLabels, build_judge_table, vote_majority
 from labwright.evals.ablationbench.output import AblationBenchTable, build_table
-from labwright.evals.ablationbench.papers import MethodEndUnclear, read_visible_paper
-from labwright.evals.ablationbench.plan_judge import ask_author_matches, blind_lists
+from labwright.evals.ablationbench.papers import MethodEndUnclear, PlannedAblation, read_visible_paper
+from labwright.evals.ablationbench.plan_judge import (
+    ask_author_matches,
+    ask_review_requests,
+    ask_reviewer_matches,
+    blind_lists,
+)
 from labwright.evals.ablationbench.planners import choose_likely, plan_from_headings
 from labwright.evals.ablationbench.results import PaperResult
-from labwright.evals.ablationbench.roles import WantedAblation
+from labwright.evals.ablationbench.roles import (
+    PaperAblations,
+    PaperAblationsInputs,
+    RequestedEntry,
+    RequestMatch,
+    RequestMatchInputs,
+    ReviewQuote,
+    ReviewRequest,
+    ReviewRequests,
+    ReviewRequestsInputs,
+    WantedAblation,
+)
 from labwright.evals.ablationbench.runner import MAX_PARALLEL, AblationBenchWork, OpenModels, run_bench
 from labwright.models.client import Models
+from labwright.models.replay import ScriptedModel
+from labwright.models.roles.judge import ShownPaper
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import EventLog, MemoryLog, Recorder, read_rows
 from labwright.review.judge import PaperError
@@ -104,6 +123,32 @@ def test_a_paper_is_cut_behind_its_method_or_asked_about(
         asyncio.run(read_visible_paper(path, show_all=False, until="nowhere"))
 
 
+def test_an_agent_reads_the_sections_that_it_asks_for(tmp_path: Path) -> None:
+    """The end of the method stays the end of what it can read, and its last answer may ask for nothing more."""
+    folder = write_set(tmp_path / "set")
+    asked: list[PaperAblationsInputs] = []
+
+    def reads(inputs: PaperAblationsInputs) -> PaperAblations:
+        asked.append(inputs)
+        if inputs.requests_left > 1:
+            return PaperAblations(wants=("method", "9.6", "nowhere at all"))
+        one = WantedAblation(name="n", ablated_part="gate", action="REMOVE", claim="c", quote="q", probability=0.9)
+        return PaperAblations(reasoning="read", ablations=(one,))
+
+    def opened(judge: str | None, log: Recorder) -> Models:
+        return Models(ScriptedModel.from_role_functions(paper_ablations=reads), log, ModelSettings(), time.monotonic)
+
+    bench = AblationBenchWork(planner="agent", judges=())
+    for task, sees_result in (("reviewer", True), ("author", False)):
+        asked.clear()
+        [first, *_] = read_papers(str(folder), task, "test")
+        [found] = asyncio.run(run_bench(bench, [first], tmp_path / task, MemoryLog(), opened))
+        assert [one.ablated_part for one in found.plan.entries] == ["gate"] and found.plan.took.calls == len(asked) == 3
+        assert [one.requests_left for one in asked] == [3, 2, 1] and asked[0].contents
+        assert "[no section has 'nowhere at all']" in asked[-1].paper.text
+        assert ("Without the mixing gate the error is 9.6" in asked[-1].paper.text) is sees_result
+
+
 def test_headings_are_the_parts_that_a_method_names(tmp_path: Path) -> None:
     folder = write_set(tmp_path / "set")
     found = plan_from_headings(asyncio.run(read_visible_paper(folder / "papers" / "gate", show_all=False)))
@@ -165,6 +210,45 @@ def test_sides_are_blind_and_their_order_stands_with_the_verdict(tmp_path: Path)
             ("g1", "e1", True),
             ("g2", "e2", True),
         ]
+
+
+def test_reviewer_judges_see_orders_of_their_own_and_their_answers_are_put_back(tmp_path: Path) -> None:
+    folder = write_set(tmp_path / "set")
+    [first, *_] = read_papers(str(folder), "reviewer", "test")
+    paper = replace(first, reviews=("Ablate the gate.", "Ablate the fold.", "Ablate the sieve."))
+    names = ("sieve", "gate", "memory", "fold")
+    entries = [PlannedAblation(name=name, ablated_part=name, action="REMOVE") for name in names]
+    seen = list[tuple[str, ...]]()
+
+    def list_requests(inputs: ReviewRequestsInputs) -> ReviewRequests:
+        seen.append(inputs.reviews)
+        found = (
+            ReviewRequest(part=text.split()[-1].rstrip("."), asked=(ReviewQuote(review=number, quote=text),))
+            for number, text in enumerate(inputs.reviews, 1)
+        )
+        return ReviewRequests(requests=tuple(found))
+
+    def match(inputs: RequestMatchInputs) -> RequestMatch:
+        seen.append(tuple(one.name for one in inputs.entries))
+        wanted = {one.part: one.id for one in inputs.requests}
+        found = [
+            RequestedEntry(entry=one.id, why="w", requests=(wanted[one.name],) if one.name in wanted else ())
+            for one in inputs.entries
+        ]
+        return RequestMatch(answers=tuple(found))
+
+    model = ScriptedModel.from_role_functions(review_requests=list_requests, request_match=match)
+    client = Models(model, MemoryLog(), ModelSettings(), time.monotonic).make_client(1, 0)
+    shown = ShownPaper(text="", characters=0)
+    for seed in map(str, range(6)):
+        requests = asyncio.run(ask_review_requests(client, paper, seed))
+        found = asyncio.run(ask_reviewer_matches(client, paper, shown, requests, entries, seed))
+        assert [(one.entry, one.quotes, one.quoted) for one in found] == [
+            ("e1", ("Ablate the sieve.",), True),
+            ("e2", ("Ablate the gate.",), True),
+            ("e4", ("Ablate the fold.",), True),
+        ]
+    assert len(set(seen)) > 4, "both lists come in several orders"
 
 
 def test_a_paper_that_was_not_judged_is_missing_and_no_zero(tmp_path: Path) -> None:
@@ -373,7 +457,7 @@ def test_models_plan_and_judge_and_a_finished_bench_asks_nothing(
         (["--data", "{set}", "--task", "editor"], "name one or more of author, reviewer"),
         (["--data", "{set}"], "a judge must read"),
         (["--data", "{set}", "--judges", "a,a"], "name each judge once"),
-        (["--data", "{set}", "--planner", "magic"], "choose from lm, headings"),
+        (["--data", "{set}", "--planner", "magic"], "choose from lm, agent, headings"),
         (["--data", "{set}", "--answers", "{set}"], "--plans DIR"),
         (["--compare", "{set}"], "at least two benchmarks"),
         (["--compare", "{set}", "{set}"], "contains no results"),

@@ -125,7 +125,7 @@ def test_a_failing_task_does_not_end_the_others_and_is_no_zero(tmp_path: Path) -
     assert states["b", "idea"] == "refused" and states["b", "proposal"] == "not begun"
     assert states["c", "paper"] == "done"
     found = build_table(lines, model="m", judge="j")
-    idea, _, experiment, paper = found.steps
+    idea, _, experiment, paper, _ = found.steps
     assert (idea.done, idea.refused, idea.judged) == (2, 1, 2) and not found.is_complete
     assert [(one.mean, one.sd, one.n) for one in idea.means] == [(6.5, 3.5355, 2)], "no zero for the refused one"
     assert (experiment.failed, experiment.not_begun) == (1, 1) and experiment.means[0].sd is None
@@ -224,13 +224,46 @@ def test_each_step_is_judged_by_its_rubric_and_against_the_task(
     assert main([*arguments, *OFFLINE]) == 0
     out = capsys.readouterr().out
     asked = [one.inputs for one in judge.requests]
-    assert [one.rubric.name for one in asked if isinstance(one, JudgeInputs)] == ["idea", "proposal"]
+    judged = {one.rubric.name: [each.kind for each in one.exhibits] for one in asked if isinstance(one, JudgeInputs)}
+    assert judged == {"idea": ["task"], "proposal": ["task", "idea", "literature review"]}
+    assert "# The literature review" in judge.requests[-1].prompt.user
     assert all(
         "label smoothing help with label noise" in one.prompt.user
         for one in judge.requests
         if isinstance(one.inputs, JudgeInputs)
     )
     assert "idea: 1 of 1 tasks done" in out and "6.0000" in out
+
+
+def test_scores_of_several_judges_are_averaged(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each judge sees the same material; another set of judges needs another folder."""
+    arguments = ["bench", "mlr", "--tasks", "tasks", "--only", "noise", "--steps", "idea", "--out", "out"]
+    judges = ["--judges", "openai-chat:six@http://localhost:1/v1, openai-chat:nine@http://localhost:1/v1"]
+    assert main([*arguments, *OFFLINE, *judges]) == 1
+    add_ideas(monkeypatch)
+
+    def answer(request: Any, name: str) -> Any:
+        found = sixes(request)
+        if name.endswith("nine") and request.role.name == "judge":
+            scores = {name: {**one, "score": 9} for name, one in found.scores.model_dump().items()}
+            found = type(found).model_validate(found.model_dump() | {"scores": scores})
+        return found
+
+    opened = list[str]()
+
+    def open_scripted(settings: Any) -> ScriptedModel:
+        opened.append(settings.name)
+        return ScriptedModel(lambda request: answer(request, settings.name), name=settings.name)
+
+    monkeypatch.setattr(forecast, "open_backend", open_scripted)
+    assert process_of_a_task([str(place / "out"), "noise", "idea", *OFFLINE]) == 0
+    assert main([*arguments, *OFFLINE, *judges]) == 0
+    assert "7.5000" in capsys.readouterr().out
+    [row] = csv.DictReader((place / "out" / "results.csv").read_text().splitlines())
+    assert row["overall"] == "7.5" and {"openai-chat:six", "openai-chat:nine"} <= set(opened)
+    assert "was created with" in refused(capsys, *arguments, *OFFLINE)
 
 
 @pytest.mark.parametrize(

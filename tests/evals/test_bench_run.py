@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from labwright.agent import run
 from labwright.agent.cli.errors import INTERRUPTED
+from labwright.agent.settings import Settings
 from labwright.evals.bench import step_makers
 from labwright.evals.bench.step_makers import StepMakers
 from labwright.evals.bench.tasks import BenchTask
@@ -54,6 +56,12 @@ def test_a_run_is_made_once_and_gives_a_report_and_a_paper(tmp_path: Path, monke
     )
     assert experiment.took.calls + paper.took.calls == state.calls.total_usage.calls
     assert makers.make_experiment(TASK, home) == experiment
+    written = makers.make_writing(TASK, home)
+    assert written.document == paper.document and written.took.calls == 0
+    (home / "task.md").write_text(TASK.text)
+    case = asyncio.run(step_makers.build_step_case("writing", home, written))
+    assert case.rubric.name == "writing" and case.facts is not None
+    assert [one.exhibit.kind for one in case.exhibits] == ["task", "report", "code"], "no idea and proposal were made"
 
 
 def test_a_run_that_was_interrupted_ends_the_bench_until_it_is_called_again(
@@ -63,7 +71,12 @@ def test_a_run_that_was_interrupted_ends_the_bench_until_it_is_called_again(
     (home / "ideas").mkdir(parents=True)
     (home / "ideas" / "ideas.json").write_text(json.dumps([IDEA.model_dump(mode="json", by_alias=True)]))
 
-    def interrupted(*_: object, runs: Path, name: str, **__: object) -> int:
+    (home / "proposal").mkdir()
+    (home / "proposal" / "proposal.md").write_text("# The proposal\n")
+    read = list[Path | None]()
+
+    def interrupted(_: object, settings: Settings, *, runs: Path, name: str, **__: object) -> int:
+        read.append(settings.context)
         from labwright.record.event_log import EventLog
         from labwright.record.run_folder import RunFolder
 
@@ -74,3 +87,4 @@ def test_a_run_that_was_interrupted_ends_the_bench_until_it_is_called_again(
     monkeypatch.setattr(step_makers, "start_study", interrupted)
     with pytest.raises(ItemInterrupted):
         StepMakers(small_settings()).make_experiment(TASK, home)
+    assert read == [home / "proposal"], "the run is shown the proposal that it carries out"

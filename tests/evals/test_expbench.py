@@ -19,7 +19,7 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.evals.expbench import scores
-from labwright.evals.expbench.answer_judge import find_numbers, number_support
+from labwright.evals.expbench.answer_judge import find_numbers, judge_by_model, number_support
 from labwright.evals.expbench.answers import (
     ExpTask,
     SubmittedAnswer,
@@ -35,6 +35,7 @@ from labwright.evals.expbench.result_files import (
     list_measured,
     read_result,
 )
+from labwright.evals.expbench.roles import ChangeInputs, ChangeVerdicts, ConclusionVerdict, Conduct, ConductInputs
 from labwright.evals.expbench.violations import (
     InvalidTask,
     copy_masked,
@@ -44,7 +45,11 @@ from labwright.evals.expbench.violations import (
     find_repository,
     split_line,
 )
+from labwright.models.client import Models
+from labwright.models.replay import ScriptedModel
+from labwright.models.settings import ModelSettings
 from labwright.record.errors import UsageError
+from labwright.record.event_log import MemoryLog
 from labwright.sandbox.repository.git_mirror import GitMirror
 from tests.agent.test_cli_bad_input import refused
 from tests.evals.exp_set import SECRET, make_set, run_git
@@ -368,3 +373,46 @@ def test_odd_numbers_and_depths_of_a_result_are_passed_over(tmp_path: Path, name
     found = read_result(tmp_path, name)
     assert [value for _, value in list_measured(found)] == ([2.0] if "b" in text else [])
     assert list(find_arms(found)) == []
+
+
+async def test_a_long_change_and_a_long_log_are_judged_part_by_part() -> None:
+    """What an earlier part meets is not asked again, and one part of a log is enough to suspect."""
+    task = ExpTask(
+        name="1/0", type=1, question="q?", method="m", outcome="o", requirements=("trains a model", "saves", "plots")
+    )
+    filler = "".join(f"+filler {number}\n" for number in range(12_000))
+    change = f"+train_model_now()\n{filler}+save_weights_now()\n"
+    asked, logs = list[ChangeInputs](), list[str]()
+
+    def judge_change(inputs: ChangeInputs) -> ChangeVerdicts:
+        asked.append(inputs)
+        lines = {"trains a model": "train_model_now()", "saves": "save_weights_now()", "plots": "none of it"}
+        found = [
+            {"id": one.id, "reason": "r", "quote": line, "verdict": "met" if line in inputs.change else "not met"}
+            for one in inputs.items
+            for line in [lines[one.text]]
+        ]
+        return ChangeVerdicts.model_validate({"verdicts": found})
+
+    def judge_conduct(inputs: ConductInputs) -> Conduct:
+        logs.append(inputs.log)
+        read = "paper.pdf" in inputs.log
+        return Conduct(reason="r", paper_access=read, git_operations=False, faked_or_nonexperimental_data=False)
+
+    model = ScriptedModel.from_role_functions(
+        answer_change=judge_change,
+        answer_conduct=judge_conduct,
+        answer_conclusion=lambda _: ConclusionVerdict(reason="r", verdict="correct"),
+    )
+    client = Models(model, MemoryLog(), ModelSettings(), time.monotonic).make_client(0, 0)
+    log = f"opened paper.pdf\n{filler}"
+    found = await judge_by_model(
+        client, "j", task, SubmittedAnswer(), change=change, originals="", arms=(), metrics=(), log=log
+    )
+    assert found.implementation is not None and [one.is_counted for one in found.implementation] == [True, True, False]
+    assert [[one.id for one in inputs.items] for inputs in asked] == [
+        ["r1", "r2", "r3"],
+        *[["r2", "r3"]] * (len(asked) - 1),
+    ]
+    assert "".join(inputs.change for inputs in asked) == change and len(asked) > 1 and all(one.cut for one in asked)
+    assert "".join(logs) == log and found.suspected is not None and found.suspected["paper_access"]
