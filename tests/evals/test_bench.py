@@ -245,10 +245,10 @@ def test_scores_of_several_judges_are_averaged(
     add_ideas(monkeypatch)
 
     def answer(request: Any, name: str) -> Any:
-        found = sixes(request)
+        found: Any = sixes(request)
         if name.endswith("nine") and request.role.name == "judge":
             scores = {name: {**one, "score": 9} for name, one in found.scores.model_dump().items()}
-            found = type(found).model_validate(found.model_dump() | {"scores": scores})
+            return found.model_validate(found.model_dump() | {"scores": scores})
         return found
 
     opened = list[str]()
