@@ -340,7 +340,7 @@ def explain_no_exploration(
         return None
     first = f", {kept:.0f} kept for the first ablation" if kept else ""
     return (
-        f"{left:.0f} slot-seconds are left, {hours.set_aside:.0f} of them set aside for {hours.remaining_seeds} fresh "
+        f"{left:.0f} slot-seconds are left, {hours.set_aside:.0f} are set aside for {hours.remaining_seeds} fresh "
         f"seeds, test scoring and the paper{first}, and exploration would need {needed:.0f}"
     )
 
@@ -379,7 +379,7 @@ def explain_no_further_seeds(
     if needed + kept <= seconds_left:
         return None
     return (
-        f"{seconds_left:.0f} s are left, {kept:.0f} of them set aside for test scoring, the paper and what a reviewer "
+        f"{seconds_left:.0f} s are left, {kept:.0f} are set aside for test scoring, the paper and what a reviewer "
         f"may request, and one further seed of {len(rounds)} ablations would take until {needed:.0f} s from now"
     )
 
