@@ -189,7 +189,7 @@ def _state_hypothesis(entry: CatalogueEntry, metric: str, *, is_main: bool) -> H
         ),
         outcomes=PossibleOutcomes(
             supported="Interactions or steps in the columns matter: use boosted trees.",
-            refuted="The linear model is as good, or good enough: use it, since it is easier to read.",
+            refuted="Boosting gains nothing, or too little to matter: use the linear model, which is easier to read.",
             open="The table is too small to tell the two apart at this difference: collect more rows.",
         ),
     )
