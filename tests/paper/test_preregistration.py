@@ -89,7 +89,7 @@ def test_seeds_without_a_value_take_one_line_with_their_count_and_the_first() ->
     [
         ("baseline@noise20", "above zero", 0.01, "What it predicts was observed."),
         ("baseline@noise20 - method@noise20", "above zero", 9.0, "observed, though the effect that it would explain"),
-        ("method@noise20 - baseline@noise20", "near zero", 0.01, "came out as neither predicts."),
+        ("method@noise20 - baseline@noise20", "near zero", 0.01, "agrees with neither."),
         ("method@noise20 - method@noise20", "near zero", 0.01, "the comparison that separates the two explanations is"),
     ],
 )
