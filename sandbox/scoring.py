@@ -56,7 +56,9 @@ Array = NDArray[Any]
 MAX_SUBMISSIONS = 20_000
 _MAX_TOTAL_NUMBERS = 2 * 10**10
 """Maximum number of predicted numbers of an attempt for one split: scoring them takes up to an hour."""
-_SUM_TOLERANCE = 1e-2
+_SUM_TOLERANCE, _ROUNDING = 1e-2, 1e-5
+"""Maximum difference of a row of probabilities from 1, and the difference above which rows are divided by their sums:
+otherwise rows that are too large would have too low a log loss."""
 _MAX_NUMBER = 1e45
 """Maximum magnitude of a predicted number: its squared error is still representable for any label."""
 _MAX_VALUE_BYTES, _MAX_HEADER_BYTES = 16, 2**16
@@ -222,8 +224,10 @@ def read_values(
         is_small = np.abs(numbers).max(initial=0.0) <= _MAX_NUMBER
         check(is_small, f"its predictions are not finite or exceed {_MAX_NUMBER:g}: use smaller values")
     if kind == "probabilities":
-        off = np.abs(values.sum(axis=1) - 1.0).max(initial=0.0)
+        sums = numbers.sum(axis=1, keepdims=True)
+        off = np.abs(sums - 1.0).max(initial=0.0)
         check(values.min(initial=0.0) >= -1e-6 and off <= _SUM_TOLERANCE, "rows are not probabilities that sum to 1")
+        values = numbers / sums if off > _ROUNDING else values
     for name, holds in declared.items():
         if (column := columns.get(name)) is not None:
             low, high = (-1, classes - 1) if holds == "classes" else (0, MAX_GROUPS - 1)
