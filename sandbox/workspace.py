@@ -195,12 +195,14 @@ def _copy_inputs(sources: Sequence[Path], folder: Path, place: str) -> None:
 def _copy_checkpoints(earlier: Path, folder: Path, limit: int) -> bool:
     """Copy the checkpoints of an earlier attempt; return whether any exist.
 
-    If a checkpoint cannot be read, none is used and the code starts from scratch. Raises `OSError`.
+    If one cannot be read, or all have more than `limit` bytes, none is used and the code starts from scratch. Raises
+    `OSError`.
     """
     try:
         names = list_names(earlier, CHECKPOINTS, "")
         for name in names:
             copy_file(earlier, f"{CHECKPOINTS}/{name}", folder, f"{CHECKPOINTS}/{name}", limit)
+            limit -= (folder / CHECKPOINTS / name).stat().st_size
     except BadFile:
         remove_path(folder, CHECKPOINTS)
         return False
