@@ -32,7 +32,7 @@ from typing import Any, NoReturn
 
 from lab import _child, _job, _shared
 from lab._job import JobFile
-from lab._walls import LIBC, KernelWalls, PrivateRoom
+from lab._walls import LIBC, KernelWalls, PrivateRoom, remove_folder
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _POLL_SECONDS = 0.25
@@ -95,7 +95,7 @@ class SharedProcessState:
             for name in set(os.listdir(place)) - kept:
                 path = os.path.join(place, name)
                 if os.path.isdir(path) and not os.path.islink(path):
-                    shutil.rmtree(path, ignore_errors=True)
+                    remove_folder(path)
                 else:
                     _try_action(lambda path=path: os.unlink(path))
         return not _list_descendants() and self._initial_settings == self._read_settings()
@@ -265,7 +265,7 @@ def _publish_shared_values(current: JobFile) -> None:
             with suppress(OSError):
                 left -= _copy_shared_value(folder, name, _shared.get_value_path(current, name), left)
         os.close(folder)
-    shutil.rmtree(current.folder / _shared.OWN_FOLDER, ignore_errors=True)
+    remove_folder(str(current.folder / _shared.OWN_FOLDER))
 
 
 def _copy_shared_value(folder: int, name: str, target: Path, limit: int) -> int:
@@ -291,7 +291,10 @@ def _cache_font_list(folder: Path) -> None:
 
     A separate process does this, since the cache of a cell is removed together with the cell.
     """
-    if not any(b"matplotlib" in path.read_bytes() for path in folder.rglob("*.py")):
+    programs = (
+        path for path in folder.rglob("*.py") if path.is_file() and path.relative_to(folder).parts[0] != "inputs"
+    )
+    if not any(b"matplotlib" in path.read_bytes() for path in programs):
         return
     if (pid := os.fork()) == 0:
         try:
