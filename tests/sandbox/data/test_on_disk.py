@@ -31,7 +31,7 @@ def shards(folder: Path, *, n: int = 90) -> dict[str, np.ndarray]:
         "train_y-0": np.arange(n) % 3,
         "train_y-1": np.arange(n // 2) % 3,
         "test_x": rng.integers(0, 256, (n, 6, 5), dtype=np.uint8),
-        "test_y": np.arange(n) % 3,
+        "test_y": rng.permutation(np.arange(n) % 3),
     }
     for name, array in found.items():
         np.save(folder / f"{name}.npy", array)
