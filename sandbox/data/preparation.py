@@ -381,7 +381,8 @@ def _drop_overlapping(times: Array, ends: Array, rows: Rows) -> tuple[Rows, tupl
     """Drop the examples whose target time reaches the first time of the next split."""
     kept = dict(rows)
     for split, later in pairwise(SPLIT_SHARES):
-        kept[split] = rows[split][ends[rows[split]] < times[rows[later]].min(initial=np.inf)]
+        if len(rows[later]):
+            kept[split] = rows[split][ends[rows[split]] < times[rows[later]].min()]
     dropped = sum(map(len, rows.values())) - sum(map(len, kept.values()))
     note = f"{dropped} examples are left out because their target lies in the period of the next split"
     return kept, (note,) if dropped else ()

@@ -168,6 +168,13 @@ def series(path: Path, *, n: int = 120, shops: int = 2) -> Path:
     )
 
 
+def test_series_may_have_dates(tmp_path: Path) -> None:
+    days = [{"day": f"2020-{1 + n // 28:02}-{1 + n % 28:02}", "sold": float(n)} for n in range(200)]
+    write_table(tmp_path / "s.csv", days)
+    found = materialise_named("s=s.csv,target=sold,time=day,horizon=3,window=4", tmp_path)
+    assert found.facts.split_rule == "automatic, in order of time" and found.facts.shape == (4, 1)
+
+
 def test_series_become_windows_whose_targets_lie_ahead(tmp_path: Path) -> None:
     series(tmp_path / "s.csv")
     found = materialise_named("s=s.csv,target=sold,time=day,group=shop,horizon=3,window=4,step=2", tmp_path)
