@@ -40,6 +40,7 @@ from labwright.record.untrusted_files import (
     remove_path,
     write_file,
 )
+from labwright.sandbox.data.preparation import SERIES_FORM
 from labwright.sandbox.limited_process import call_limited
 from labwright.sandbox.metrics import (
     FormulaInputs,
@@ -172,6 +173,12 @@ def _check_total_size(submissions: Iterable[Submission], labels: Path) -> None:
         raise SubmissionRefused(
             f"the submissions have {total:.2g} predicted numbers, more than {_MAX_TOTAL_NUMBERS:.2g}: use fewer steps"
         )
+
+
+def _shows_labels(labels: Path, dataset: str) -> bool:
+    """Return whether later inputs of a dataset contain the labels of earlier ones, as the windows of a series do."""
+    with np.load(labels / f"{dataset}.npz", allow_pickle=False) as file:
+        return json.loads(str(file["meta"])).get("form", "").startswith(SERIES_FORM)
 
 
 def read_columns(labels: Path, dataset: str, split: str) -> tuple[tuple[str, ...], dict[str, Array]]:
@@ -382,6 +389,7 @@ def _score_all(
             continue
         arguments = folder, place, submission, labels
         found = call_limited(_compute_submission_scores, *arguments, subject=submission.description)
+        shown = _shows_labels(labels, submission.dataset)
         for name, value in found.items():
             if submission.split == "test":
                 value = min(max(value, -MAX_ABSOLUTE_VALUE), MAX_ABSOLUTE_VALUE)
@@ -391,7 +399,7 @@ def _score_all(
                     "are far too large"
                 )
             one = submission.to_measurement(name, value, seed=seed)
-            depends = name in of_columns and one.grade == "scored"
+            depends = one.grade == "scored" and (name in of_columns or shown)
             measurements.append(one.model_copy(update={"grade": "computed"}) if depends else one)
     return tuple(measurements)
 

@@ -161,6 +161,8 @@ MAX_VALUES_LISTED = 20
 """Maximum number of distinct values of a meta column that are recorded."""
 MAX_SCALED_BYTES = 2 * 2**30
 """Limit of images as float32; larger arrays are served as uint8."""
+SERIES_FORM = "windows of"
+"""Beginning of the form of a series."""
 IMAGES_ON_DISK_FORM = "uint8 images, 0 to 255, memory-mapped from disk: scale each batch, never the whole array"
 MIN_WARNED_SHARE = 0.01
 """Warn if more than this share of a split's rows also occur in another split."""
@@ -245,7 +247,7 @@ def _describe_form(examples: Examples) -> str:
         return "texts"
     if examples.target_times is not None:
         rows, columns = examples.x.shape[1:]
-        return f"windows of {rows} rows by {columns} columns, past values of the target first"
+        return f"{SERIES_FORM} {rows} rows by {columns} columns, past values of the target first"
     return IMAGES_ON_DISK_FORM if examples.x.dtype == np.uint8 and not _should_scale(examples) else ""
 
 
