@@ -355,9 +355,9 @@ def split_rows(examples: Examples, seed: int) -> Splits:
     rows = given | _divide_rows(examples, pool, {split: share / total for split, share in shares.items()}, seed)
     rows = {split: np.sort(rows[split]) for split in SPLIT_SHARES}
     warnings: tuple[str, ...] = ()
-    if examples.times is None:
+    if examples.target_times is None:
         rows |= {split: _hide_order(examples, rows[split]) for split in ("validation", "test")}
-    elif examples.target_times is not None:
+    elif examples.times is not None:
         rows, warnings = _drop_overlapping(examples.times, examples.target_times, rows)
     return Splits(rows, _describe_rule(examples, given, seed), (*_check_splits(examples, rows), *warnings))
 
