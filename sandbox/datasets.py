@@ -189,11 +189,9 @@ def read_materialised(name: str, views: Path, labels: Path) -> DatasetFacts | No
     """Return the facts about the dataset in these folders; None if a file is missing or damaged."""
     try:
         digest, places = ArrayFingerprint(), [folder / f"{name}.npz" for folder in (views, labels)]
-        for place in places:
-            with open(place, "rb") as file, np.load(file, allow_pickle=False) as archive:
-                facts = DatasetFacts.model_validate_json(str(archive["meta"]))
-            if facts.task == "none":
-                return facts
+        if (facts := _read_facts(places[0])).task == "none":
+            return facts
+        facts = _read_facts(places[1])
         arrays = sorted((key, place) for place in places for key in list_keys(place) if key not in ("meta", "about"))
         for key, place in arrays:
             with open_array(place, key) as stream:
@@ -201,3 +199,8 @@ def read_materialised(name: str, views: Path, labels: Path) -> DatasetFacts | No
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
     return facts if str(digest) == facts.fingerprint else None
+
+
+def _read_facts(place: Path) -> DatasetFacts:
+    with open(place, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        return DatasetFacts.model_validate_json(str(archive["meta"]))

@@ -151,9 +151,9 @@ def test_holes_are_bytes_that_take_time_to_hash_and_room_to_copy(
                 file.truncate(10**9 if place == "arrays" else 10**6)
     with pytest.raises(BadFile, match="arrays/ contains 4 GB, more than the limit of 3 GB"):
         hash_arrays(tmp_path)
-    assert not workspace._copy_checkpoints(tmp_path, tmp_path / "next", 3 * 10**6)
+    assert not workspace.copy_checkpoints(tmp_path, tmp_path / "next", 3 * 10**6)
     assert not (tmp_path / "next" / "checkpoints").exists()
-    assert workspace._copy_checkpoints(tmp_path, tmp_path / "next", 4 * 10**6)
+    assert workspace.copy_checkpoints(tmp_path, tmp_path / "next", 4 * 10**6)
 
 
 def test_a_cell_reads_only_artifacts_that_are_in_the_record(tmp_path: Path) -> None:

@@ -356,4 +356,4 @@ async def test_launched_processes_end_with_their_kernel(bench: KernelBench) -> N
 def test_a_folder_with_the_name_of_a_program_is_no_program(tmp_path: Path) -> None:
     (tmp_path / "inputs" / "arms" / "early" / "net.py").mkdir(parents=True)
     (tmp_path / "own.py").mkdir()
-    _zygote._cache_font_list(tmp_path)
+    _zygote.cache_font_list(tmp_path)

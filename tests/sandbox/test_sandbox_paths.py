@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from threading import Event
 
@@ -79,14 +80,14 @@ def test_a_disturbed_reading_of_memory_kills_nobody(monkeypatch: pytest.MonkeyPa
 def test_many_small_processes_do_not_delay_the_reading_of_a_large_one(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
 
-    def use(chosen: tuple[int, ...]) -> ResourceUse:
+    def use(chosen: Iterable[int]) -> ResourceUse:
         return ResourceUse(0, 1000 if 7 in chosen else 1, 0)
 
     def text(path: Path) -> str:
         read.append(int(path.parent.name))
         return f"Pss_Anon: {9 if read[-1] == 7 else 1} kB"
 
-    monkeypatch.setattr(processes, "measure_use", lambda chosen: use(tuple(chosen)))
+    monkeypatch.setattr(processes, "measure_use", use)
     monkeypatch.setattr(Path, "read_text", text)
     assert measure_unique_use(range(50), 8000).private == 9217
     assert read == [7]

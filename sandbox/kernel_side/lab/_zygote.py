@@ -151,7 +151,7 @@ class CellSupervisor:
     def run(self) -> dict[str, Any]:
         try:
             if self._walls is not None and not os.path.exists(f"{self._walls.cache}/matplotlib"):
-                _cache_font_list(self._job.folder)
+                cache_font_list(self._job.folder)
             end = self._run_child()
         finally:
             _kill_descendants()
@@ -286,7 +286,7 @@ def _copy_shared_value(folder: int, name: str, target: Path, limit: int) -> int:
         os.close(source)
 
 
-def _cache_font_list(folder: Path) -> None:
+def cache_font_list(folder: Path) -> None:
     """Build matplotlib's font list in the shared cache if the program in this folder uses matplotlib.
 
     A separate process does this, since the cache of a cell is removed together with the cell.
