@@ -256,11 +256,15 @@ class CellSupervisor:
 def _publish_shared_values(current: JobFile) -> None:
     """Move the values that a cell built to where every cell of the same files can read them.
 
-    The bytes are copied, since another process may still have a file open. Only plain files within the quota count.
+    The bytes are copied, since another process may still have a file open. Only plain files within the quota count;
+    the values of all cells together may have as many bytes as one file.
     """
     with suppress(OSError):
         folder = os.open(current.folder / _shared.OWN_FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        left = current.checkpoint_bytes
+        left, most = current.checkpoint_bytes, resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        if most != resource.RLIM_INFINITY:
+            shared = _shared.get_value_path(current, "").parent
+            left = min(left, most - sum(path.stat().st_size for path in shared.glob("*")))
         for name in list(filter(_shared.NAME_PATTERN.fullmatch, os.listdir(folder)))[:_MAX_SHARED_VALUES]:
             with suppress(OSError):
                 left -= _copy_shared_value(folder, name, _shared.get_value_path(current, name), left)
