@@ -380,8 +380,12 @@ class ResultCollector:
             result = with_failure(result, failure_from_error(error))
         hopeless = execution.failure is not None and execution.failure.kind == "hopeless"
         try:
-            cites = any(one.kind == "answers" for one in read_index(folder, SUBMISSION_INDEX))
-            if execution.llm_session is None and cites:
+            listed = read_index(folder, SUBMISSION_INDEX)
+            submitted = [f"submissions/{one.file}" for one in listed if one.kind == "artifact"]
+            sizes = (status.st_size for name in submitted if (status := read_status(folder, name)) is not None)
+            if sum(sizes) > self.artifact_bytes:  # they will be hashed
+                raise SubmissionRefused(f"the submitted artifacts exceed {self.artifact_bytes / 1e9:g} GB")
+            if execution.llm_session is None and any(one.kind == "answers" for one in listed):
                 raise SubmissionRefused("it cites answers of language models, but it may not query any")
             if cell is not None:
                 _check_names(result, cell)
