@@ -177,8 +177,10 @@ def materialise(
         if isinstance(source, UserDataset):
             facts = facts.model_copy(update={"origin": source.build_facts(seed).origin})
             source.check_unchanged()  # large datasets are read in chunks
-        for archive in archives:
-            archive.add("meta", ArrayStream.from_array(np.array(facts.model_dump_json())))
+        # by the fingerprint, code could check guesses of all labels
+        seen = facts.model_copy(update={"fingerprint": ""})
+        for archive, told in zip(archives, (seen, facts), strict=False):
+            archive.add("meta", ArrayStream.from_array(np.array(told.model_dump_json())))
         archives[0].add("about", ArrayStream.from_array(np.array(json.dumps(about))))
     return facts
 
@@ -186,11 +188,10 @@ def materialise(
 def read_materialised(name: str, views: Path, labels: Path) -> DatasetFacts | None:
     """Return the facts about the dataset in these folders; None if a file is missing or damaged."""
     try:
-        with open(views / f"{name}.npz", "rb") as file, np.load(file, allow_pickle=False) as view:
-            facts = DatasetFacts.model_validate_json(str(view["meta"]))
-        if facts.task == "none":
-            return facts
         digest, places = ArrayFingerprint(), [folder / f"{name}.npz" for folder in (views, labels)]
+        if (facts := _read_facts(places[0])).task == "none":
+            return facts
+        facts = _read_facts(places[1])
         arrays = sorted((key, place) for place in places for key in list_keys(place) if key not in ("meta", "about"))
         for key, place in arrays:
             with open_array(place, key) as stream:
@@ -198,3 +199,8 @@ def read_materialised(name: str, views: Path, labels: Path) -> DatasetFacts | No
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
     return facts if str(digest) == facts.fingerprint else None
+
+
+def _read_facts(place: Path) -> DatasetFacts:
+    with open(place, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        return DatasetFacts.model_validate_json(str(archive["meta"]))

@@ -36,6 +36,7 @@ from labwright.record.untrusted_files import (
     open_regular,
     raise_read_errors_as,
     read_file,
+    read_status,
     remove_path,
     write_file,
 )
@@ -63,6 +64,8 @@ from labwright.sandbox.scoring import (
 from labwright.sandbox.workspace import KernelScript
 
 _MAX_FILES = 10_000
+_MAX_ARRAY_BYTES = 2**34
+"""Limit of all arrays of an attempt in bytes: holes in files take no room on disk, but time to hash and copy."""
 _MAX_FINAL_VALUES, _MAX_WORD_CHARS = 2000, 200
 """Maximum number of final values that code reports, which the record contains (curves are only in a file), and length
 of their names."""
@@ -111,6 +114,9 @@ def hash_arrays(folder: Path) -> dict[str, str]:
     names = list_names(folder, "arrays", ".npy")
     if len(names) > _MAX_FILES:
         raise BadFile(f"arrays/ contains {len(names)} arrays, more than the limit of {_MAX_FILES}: stack them")
+    sizes = (status.st_size for name in names if (status := read_status(folder, f"arrays/{name}")) is not None)
+    if (size := sum(sizes)) > _MAX_ARRAY_BYTES:
+        raise BadFile(f"arrays/ contains {size / 1e9:.0f} GB, more than the limit of {_MAX_ARRAY_BYTES / 1e9:.0f} GB")
     return {name: _hash_array(folder, name) for name in names}
 
 
@@ -237,8 +243,9 @@ def _iterate_logged(folder: Path, *, seed: int, cut: bool) -> Iterator[Measureme
             fields: dict[str, Any] = json.loads(line)
             chosen = replace_unencodable({key: fields[key] for key in _MEASUREMENT_FIELDS if key in fields})
             value = Measurement(**chosen, seed=seed, grade="logged")
-            if max(len(value.name), len(value.condition), len(value.dataset)) > _MAX_WORD_CHARS:
-                raise ValueError(f"a name has more than {_MAX_WORD_CHARS} characters")
+            for word in (value.name, value.condition, value.dataset):  # they are shown to models and in tables
+                if len(word) > _MAX_WORD_CHARS or not word.isprintable():
+                    raise ValueError(f"a name has more than {_MAX_WORD_CHARS} characters, or one that is not printable")
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             if cut:
                 continue
@@ -373,8 +380,12 @@ class ResultCollector:
             result = with_failure(result, failure_from_error(error))
         hopeless = execution.failure is not None and execution.failure.kind == "hopeless"
         try:
-            cites = any(one.kind == "answers" for one in read_index(folder, SUBMISSION_INDEX))
-            if execution.llm_session is None and cites:
+            listed = read_index(folder, SUBMISSION_INDEX)
+            submitted = [f"submissions/{one.file}" for one in listed if one.kind == "artifact"]
+            sizes = (status.st_size for name in submitted if (status := read_status(folder, name)) is not None)
+            if sum(sizes) > self.artifact_bytes:  # they will be hashed
+                raise SubmissionRefused(f"the submitted artifacts exceed {self.artifact_bytes / 1e9:g} GB")
+            if execution.llm_session is None and any(one.kind == "answers" for one in listed):
                 raise SubmissionRefused("it cites answers of language models, but it may not query any")
             if cell is not None:
                 _check_names(result, cell)

@@ -47,6 +47,8 @@ def _load_submission(line: dict[str, Any]) -> SimpleNamespace:
     target.parent.mkdir()
     if line["packed"]:
         with tarfile.open(path) as archive:
+            if odd := [one.name for one in archive if not (one.isreg() or one.isdir())]:  # links lead past the filter
+                raise ValueError(f"{odd[0]!r} in the artifact is neither a file nor a folder")
             archive.extractall(target, filter="data")
     else:
         path.rename(target)

@@ -40,6 +40,7 @@ from labwright.record.untrusted_files import (
     remove_path,
     write_file,
 )
+from labwright.sandbox.data.preparation import SERIES_FORM
 from labwright.sandbox.limited_process import call_limited
 from labwright.sandbox.metrics import (
     FormulaInputs,
@@ -56,7 +57,9 @@ Array = NDArray[Any]
 MAX_SUBMISSIONS = 20_000
 _MAX_TOTAL_NUMBERS = 2 * 10**10
 """Maximum number of predicted numbers of an attempt for one split: scoring them takes up to an hour."""
-_SUM_TOLERANCE = 1e-2
+_SUM_TOLERANCE, _ROUNDING = 1e-2, 1e-5
+"""Maximum difference of a row of probabilities from 1, and the difference above which rows are divided by their sums:
+otherwise rows that are too large would have too low a log loss."""
 _MAX_NUMBER = 1e45
 """Maximum magnitude of a predicted number: its squared error is still representable for any label."""
 _MAX_VALUE_BYTES, _MAX_HEADER_BYTES = 16, 2**16
@@ -172,6 +175,12 @@ def _check_total_size(submissions: Iterable[Submission], labels: Path) -> None:
         )
 
 
+def _shows_labels(labels: Path, dataset: str) -> bool:
+    """Return whether later inputs of a dataset contain the labels of earlier ones, as the windows of a series do."""
+    with np.load(labels / f"{dataset}.npz", allow_pickle=False) as file:
+        return json.loads(str(file["meta"])).get("form", "").startswith(SERIES_FORM)
+
+
 def read_columns(labels: Path, dataset: str, split: str) -> tuple[tuple[str, ...], dict[str, Array]]:
     """Return the class names of a dataset, and the columns of a split for metrics, as strings."""
     with np.load(labels / f"{dataset}.npz", allow_pickle=False) as file:
@@ -222,8 +231,10 @@ def read_values(
         is_small = np.abs(numbers).max(initial=0.0) <= _MAX_NUMBER
         check(is_small, f"its predictions are not finite or exceed {_MAX_NUMBER:g}: use smaller values")
     if kind == "probabilities":
-        off = np.abs(values.sum(axis=1) - 1.0).max(initial=0.0)
+        sums = numbers.sum(axis=1, keepdims=True)
+        off = np.abs(sums - 1.0).max(initial=0.0)
         check(values.min(initial=0.0) >= -1e-6 and off <= _SUM_TOLERANCE, "rows are not probabilities that sum to 1")
+        values = numbers / sums if off > _ROUNDING else values
     for name, holds in declared.items():
         if (column := columns.get(name)) is not None:
             low, high = (-1, classes - 1) if holds == "classes" else (0, MAX_GROUPS - 1)
@@ -378,6 +389,7 @@ def _score_all(
             continue
         arguments = folder, place, submission, labels
         found = call_limited(_compute_submission_scores, *arguments, subject=submission.description)
+        shown = _shows_labels(labels, submission.dataset)
         for name, value in found.items():
             if submission.split == "test":
                 value = min(max(value, -MAX_ABSOLUTE_VALUE), MAX_ABSOLUTE_VALUE)
@@ -387,7 +399,7 @@ def _score_all(
                     "are far too large"
                 )
             one = submission.to_measurement(name, value, seed=seed)
-            depends = name in of_columns and one.grade == "scored"
+            depends = one.grade == "scored" and (name in of_columns or shown)
             measurements.append(one.model_copy(update={"grade": "computed"}) if depends else one)
     return tuple(measurements)
 

@@ -108,7 +108,7 @@ def prepare_workspace(
         for place, sources in job.inputs.items():
             _copy_inputs(sources, folder, place)
         earlier = order.checkpoints
-        resumed = earlier is not None and _copy_checkpoints(earlier, folder, settings.checkpoint_bytes)
+        resumed = earlier is not None and copy_checkpoints(earlier, folder, settings.checkpoint_bytes)
         _copy_artifacts(order.source, job.artifacts, folder, settings.artifact_bytes)
         if order.read_cell is not None and order.read_folder is not None:
             copy_arm_artifacts(order.read_folder, folder, order.read_cell.arm, settings.artifact_bytes)
@@ -192,15 +192,17 @@ def _copy_inputs(sources: Sequence[Path], folder: Path, place: str) -> None:
 # --- checkpoints ------------------------------------------------------------------------------------------------------
 
 
-def _copy_checkpoints(earlier: Path, folder: Path, limit: int) -> bool:
+def copy_checkpoints(earlier: Path, folder: Path, limit: int) -> bool:
     """Copy the checkpoints of an earlier attempt; return whether any exist.
 
-    If a checkpoint cannot be read, none is used and the code starts from scratch. Raises `OSError`.
+    If one cannot be read, or all have more than `limit` bytes, none is used and the code starts from scratch. Raises
+    `OSError`.
     """
     try:
         names = list_names(earlier, CHECKPOINTS, "")
         for name in names:
             copy_file(earlier, f"{CHECKPOINTS}/{name}", folder, f"{CHECKPOINTS}/{name}", limit)
+            limit -= (folder / CHECKPOINTS / name).stat().st_size
     except BadFile:
         remove_path(folder, CHECKPOINTS)
         return False

@@ -161,6 +161,8 @@ MAX_VALUES_LISTED = 20
 """Maximum number of distinct values of a meta column that are recorded."""
 MAX_SCALED_BYTES = 2 * 2**30
 """Limit of images as float32; larger arrays are served as uint8."""
+SERIES_FORM = "windows of"
+"""Beginning of the form of a series."""
 IMAGES_ON_DISK_FORM = "uint8 images, 0 to 255, memory-mapped from disk: scale each batch, never the whole array"
 MIN_WARNED_SHARE = 0.01
 """Warn if more than this share of a split's rows also occur in another split."""
@@ -245,7 +247,7 @@ def _describe_form(examples: Examples) -> str:
         return "texts"
     if examples.target_times is not None:
         rows, columns = examples.x.shape[1:]
-        return f"windows of {rows} rows by {columns} columns, past values of the target first"
+        return f"{SERIES_FORM} {rows} rows by {columns} columns, past values of the target first"
     return IMAGES_ON_DISK_FORM if examples.x.dtype == np.uint8 and not _should_scale(examples) else ""
 
 
@@ -316,13 +318,15 @@ MIN_ROWS = 50
 """Validation and test get a fifth each; with fewer than ten examples in each, arms could not be distinguished."""
 MIN_SPLIT_ROWS = 5
 """Minimum number of examples per split."""
+MAX_ORDER_SIGMAS = 4.0
+"""Correlation of the labels of neighbouring rows, in standard errors, above which a split is shuffled."""
 MIN_CLASS_ROWS = 5
 """Minimum number of examples per class, so that every split gets one."""
 
 
 @dataclass(frozen=True)
 class Splits:
-    """Sorted row numbers by split, with a description of the rule."""
+    """Row numbers by split, with a description of the rule. They are sorted, except as `_hide_order` says."""
 
     rows: Rows
     rule: str
@@ -351,16 +355,36 @@ def split_rows(examples: Examples, seed: int) -> Splits:
     rows = given | _divide_rows(examples, pool, {split: share / total for split, share in shares.items()}, seed)
     rows = {split: np.sort(rows[split]) for split in SPLIT_SHARES}
     warnings: tuple[str, ...] = ()
-    if examples.times is not None and examples.target_times is not None:
+    if examples.target_times is None:
+        rows |= {split: _hide_order(examples, rows[split]) for split in ("validation", "test")}
+    elif examples.times is not None:
         rows, warnings = _drop_overlapping(examples.times, examples.target_times, rows)
     return Splits(rows, _describe_rule(examples, given, seed), (*_check_splits(examples, rows), *warnings))
+
+
+def _hide_order(examples: Examples, rows: Array) -> Array:
+    """Return the rows of a split in another order if neighbours have similar labels, as in a file that is sorted by
+    class: code could tell the labels from the places of the rows.
+
+    The order depends on the whole file, of which code sees only a part without its order.
+    """
+    labels = examples.y[rows]
+    with np.errstate(all="ignore"):  # labels that are all equal
+        likeness = np.corrcoef(labels[1:], labels[:-1])[0, 1] if len(rows) >= MIN_SPLIT_ROWS else 0.0
+    if not abs(likeness) * math.sqrt(len(rows)) > MAX_ORDER_SIGMAS:
+        return rows
+    digest = hashlib.sha256(to_bytes(examples.y))
+    for part in iterate_slices(len(examples.y), math.prod(examples.x.shape[1:]) * examples.x.dtype.itemsize):
+        digest.update(to_bytes(examples.x[part]))
+    return np.random.default_rng(int.from_bytes(digest.digest())).permutation(rows)
 
 
 def _drop_overlapping(times: Array, ends: Array, rows: Rows) -> tuple[Rows, tuple[str, ...]]:
     """Drop the examples whose target time reaches the first time of the next split."""
     kept = dict(rows)
     for split, later in pairwise(SPLIT_SHARES):
-        kept[split] = rows[split][ends[rows[split]] < times[rows[later]].min(initial=np.inf)]
+        if len(rows[later]):
+            kept[split] = rows[split][ends[rows[split]] < times[rows[later]].min()]
     dropped = sum(map(len, rows.values())) - sum(map(len, kept.values()))
     note = f"{dropped} examples are left out because their target lies in the period of the next split"
     return kept, (note,) if dropped else ()

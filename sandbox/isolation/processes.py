@@ -28,6 +28,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import math
 import os
 import re
 import select
@@ -104,13 +105,17 @@ def measure_use(processes: Iterable[int]) -> ResourceUse:
     return ResourceUse(tasks, private, shared)
 
 
-def measure_unique_use(processes: Iterable[int]) -> ResourceUse:
+def measure_unique_use(processes: Iterable[int], enough: float = math.inf) -> ResourceUse:
     """Return the use with shared pages counted once. Slow for large processes; threads are not counted.
 
-    For processes without proportional sizes, all private memory counts, and the largest piece of shared memory.
+    The largest processes come first, and the rest is left out once more than `enough` private bytes are found: code
+    can make the reading of all its processes take minutes. For processes without proportional sizes, all private memory
+    counts, and the largest piece of shared memory.
     """
     private = shared = largest = 0
-    for process in processes:
+    for process in sorted(processes, key=lambda process: measure_use((process,)).private, reverse=True):
+        if private > enough:
+            break
         parts = dict[str, str]()
         with contextlib.suppress(OSError):
             parts = dict(_PSS_PATTERN.findall(Path(f"/proc/{process}/smaps_rollup").read_text()))
@@ -388,6 +393,9 @@ more than once if processes start or end in the meantime (up to 2.3 times with f
 _DISK_INTERVAL_SECONDS = 1.0
 """Minimum interval between checks of the disk in seconds; longer for slow checks, so that they take at most 10 % of the
 time, unless free space shrinks."""
+_RESERVE_BYTES = 10**9
+"""Free space below which code is killed; half of the free space at its start if that is less. Deleted files are not
+counted if code only maps them, or keeps them in a socket, and the program itself needs the disk."""
 
 
 @dataclass
@@ -409,10 +417,12 @@ class Watchdog:
     _next_disk_check: float = 0.0
     _free_bytes: int = 0
     """Free space of the file systems at the last check of the disk."""
+    _reserve_bytes: float = _RESERVE_BYTES
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
         """Start watching."""
+        self._reserve_bytes = min(_RESERVE_BYTES, *(free / 2 for free in self._read_free_bytes()))
         for check in (self.check_use, self.check_disk):  # one of them may take long
             threading.Thread(target=self._run, args=(check,), name=f"watchdog of {self.root}", daemon=True).start()
 
@@ -453,7 +463,8 @@ class Watchdog:
             return None
         peak = most.private + most.shared + files
         for _ in range(_CONFIRMING_READINGS):
-            reading = measure_unique_use(list_process_tree(self.root, self.limits.tasks))
+            processes = list_process_tree(self.root, self.limits.tasks)
+            reading = measure_unique_use(processes, self.limits.memory_bytes)
             peak = min(peak, reading.private + max(reading.shared, files))
         if peak <= self.limits.memory_bytes:
             return None
@@ -463,7 +474,12 @@ class Watchdog:
     def check_disk(self) -> Failure | None:
         """Return a failure if the limit of files is currently exceeded; does nothing if the last check was recent, and
         the free space is about what it was then."""
-        began, free = time.monotonic(), sum(map(_read_free_bytes, (self.shared, *self.folders)))
+        began, free = time.monotonic(), sum(each := self._read_free_bytes())
+        if any(0 < one < self._reserve_bytes for one in each):  # 0: unknown
+            left = f"{min(filter(None, each)) / 1e9:.2f} GB"
+            return Failure(
+                kind="other", message=f"only {left} of the disk were free, so it was killed: free some space"
+            )
         if began < self._next_disk_check and self._free_bytes - free < self.limits.disk_bytes / 10:
             return None
         self._free_bytes = free
@@ -478,6 +494,9 @@ class Watchdog:
             return None
         what = f"wrote {_format_excess(written, self.limits.disk_bytes, 'files')} (sandbox.disk_gb)"
         return Failure(kind="other", message=f"the experiment {what}, and was killed: keep less on disk")
+
+    def _read_free_bytes(self) -> list[int]:
+        return [*map(_read_free_bytes, (self.shared, *self.folders))]
 
 
 def _read_free_bytes(folder: Path) -> int:

@@ -494,7 +494,12 @@ class GitMirror:
             return self._git("write-tree", **index).strip()
 
     def replace_files(self, tree: str, files: Mapping[str, str | None]) -> str:
-        """Return a tree in which the given files are replaced or added, or removed where the text is None."""
+        """Return a tree in which the given files are replaced or added, or removed where the text is None.
+
+        Raises `RepositoryError` for a path with a zero byte, which would end it: the rest could name any other file.
+        """
+        if odd := next((path for path in files if "\0" in path), ""):
+            raise RepositoryError(f"{odd!r} is not the path of a file")
         modes = {path: file.mode for path, file in self.list_files(tree).items() if file.mode != "120000"}
         with tempfile.TemporaryDirectory(dir=self.folder) as place:
             index = {"GIT_INDEX_FILE": str(Path(place) / "index")}

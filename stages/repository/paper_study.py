@@ -290,7 +290,8 @@ def show_repository(
 def _check_inside(path: str) -> str:
     """Return the path of a new file. Raises `SourceTreeError` if it is not a path inside the repository."""
     parts = PurePosixPath(path).parts
-    if not parts or path.startswith("/") or "\\" in path or ".." in parts or ".git" in parts or path.endswith("/"):
+    is_plain = path.isprintable() and "\\" not in path and not path.startswith("/") and not path.endswith("/")
+    if not parts or not is_plain or ".." in parts or ".git" in parts:
         raise SourceTreeError(f"edits: {path!r} is not a path of a file in the repository")
     return path
 

@@ -19,7 +19,7 @@ from tests.sandbox.conftest import DatasetStore, run_alone
 LEFT_RUNNING = "71.23"
 """Seconds that a process left behind by a cell sleeps."""
 PROGRAM = f"""
-import ctypes, errno, glob, os, resource, signal, socket, subprocess, time
+import ctypes, errno, fcntl, glob, os, resource, signal, socket, subprocess, time
 import numpy as np
 import lab
 
@@ -106,6 +106,9 @@ def attack():
     say("uring", lambda: LIBC.syscall(425, 1, ctypes.byref(ctypes.create_string_buffer(120))))
     say("keys", lambda: LIBC.syscall(250, KEYCTL_GET_PERSISTENT, -1, PROCESS_KEYRING))
 
+    with open("/bin/true") as file:  # whoever opens it would wait
+        say("lease", lambda: fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK))
+
 def leave_connection():
     # the system keeps the ports of a closed connection for a minute
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -114,7 +117,17 @@ def leave_connection():
         for end in (one, other):
             end.close()
 
+def nest():
+    # a path longer than the system takes, which the zygote must remove
+    here = os.getcwd()
+    os.chdir("/tmp")
+    for _ in range(18):
+        os.mkdir(250 * "d")
+        os.chdir(250 * "d")
+    os.chdir(here)
+
 def leave():
+    nest()
     for number in files():
         os.setxattr(number, "user.left", b"left")
         os.fchmod(number, 0)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from labwright.record.schema.data_plan import DatasetFacts
-from labwright.sandbox.datasets import materialise
+from labwright.sandbox.datasets import materialise, read_materialised
 
 
 def make(name: str, base: Path, seed: int = 3) -> DatasetFacts:
@@ -26,6 +26,13 @@ def test_a_view_holds_no_withheld_label(tmp_path: Path) -> None:
         assert sorted(labels.files) == ["meta", "test_y", "validation_y"]
         counts = np.bincount(labels["test_y"])
         assert counts.max() - counts.min() <= 3
+
+
+def test_no_view_lets_code_check_guesses_of_labels(tmp_path: Path) -> None:
+    facts = make("iris", tmp_path)
+    assert len(facts.fingerprint) == 64 and read_materialised("iris", tmp_path / "views", tmp_path / "labels") == facts
+    with np.load(tmp_path / "views" / "iris.npz") as view:
+        assert not any(facts.fingerprint in str(view[name]) for name in view.files)
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_another_cut(tmp_path: Path) -> None:

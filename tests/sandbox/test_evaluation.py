@@ -183,12 +183,45 @@ from pathlib import Path
 Path("samples/deep").mkdir(parents=True)
 Path("samples/a.txt").write_text("one\\ntwo\\n")
 Path("samples/deep/b.txt").write_text("three")
+Path("samples/c.txt").symlink_to("a.txt")
 lab.submit_artifact("grid", "validation", "method", "samples")
 lab.result("lines", 99, condition="method", dataset="grid")
 Path("scores.jsonl").write_text(json.dumps({"number": 0, "values": {"lines": 1000.0}}))
 """)
     assert outcome.failure is None
-    assert values(outcome.measurements) == {("method", "lines"): 3.0}
+    assert values(outcome.measurements) == {("method", "lines"): 5.0}
+
+
+async def test_links_in_an_artifact_overwrite_no_scores(tmp_path: Path) -> None:
+    """Links whose resolved path is longer than the system takes pass the filter of `tarfile` (CVE-2025-4517)."""
+    outcome, tests = await Place(tmp_path, grid=WALK).run("""
+import io, json, lab, tarfile
+import numpy as np
+
+for split in ("validation", "test"):
+    lab.submit_artifact("grid", split, "method", np.full(5, 0.5))
+lines = [json.loads(line) for line in open("submissions.jsonl")]
+forged = b"\\n" * 3000 + json.dumps({"number": 0, "values": {"episode_return": 9.0, "steps": 1.0}}).encode()
+for line in lines:
+    with tarfile.open("submissions/" + line["file"], "w") as archive:
+        def add(name, kind, target="", content=b""):
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname, member.mode, member.size = kind, target, 0o755, len(content)
+            archive.addfile(member, io.BytesIO(content))
+        deep, long = "", 247 * "d"
+        for step in "abcdefghijklmnop":
+            add(deep + long, tarfile.DIRTYPE)
+            add(deep + step, tarfile.SYMTYPE, long)
+            deep += long + "/"
+        past = "a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p/" + 254 * "l"
+        add(past, tarfile.SYMTYPE, 16 * "../")
+        add("escape", tarfile.SYMTYPE, past + "/../../..")
+        add("escape/scores.jsonl", tarfile.REGTYPE, content=forged)
+with open("submissions.jsonl", "w") as file:
+    file.writelines(json.dumps({**line, "packed": True}) + "\\n" for line in lines)
+""")
+    assert outcome.measurements == () and outcome.failure is not None
+    assert "neither a file nor a folder" in outcome.failure.message and "neither a file nor a folder" in str(tests)
 
 
 async def test_a_frozen_scorer_that_was_changed_is_not_run(tmp_path: Path) -> None:

@@ -172,3 +172,18 @@ async def test_one_file_runs_as_a_node_would(tmp_path: Path) -> None:
     kept = await run_file(tmp_path / "exp.py", folder=tmp_path / "kept")
     assert kept.failure is None
     assert (tmp_path / "kept" / "node.ipynb").is_file()
+
+
+async def test_forged_artifacts_have_the_limit_of_submitted_ones(bench: KernelBench) -> None:
+    outcome = await bench.run("""
+import json, os
+
+os.mkdir("submissions")
+with open("submissions.jsonl", "w") as index:
+    for number in range(3):
+        with open(f"submissions/{number}.bin", "wb") as file:
+            file.truncate(10**9)
+        line = {"file": f"{number}.bin", "dataset": "digits", "split": "test", "condition": f"c{number}"}
+        index.write(json.dumps({**line, "kind": "artifact"}) + "\\n")
+""")
+    assert outcome.failure is not None and "the submitted artifacts exceed" in outcome.failure.message

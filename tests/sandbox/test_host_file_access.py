@@ -323,6 +323,20 @@ def test_files_without_end_are_a_limit_though_they_are_empty(tmp_path: Path, mon
     assert failure is not None and "more than 20 files" in failure.message
 
 
+def test_code_ends_before_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deleted files that are only mapped, or in a socket, are in no list."""
+    free = [8 * 10**8]
+    monkeypatch.setattr("labwright.sandbox.isolation.processes._read_free_bytes", lambda _: free[0])
+    watchdog = watch_disk(tmp_path, 10**12)
+    watchdog.start()
+    watchdog.stop()
+    free[0] = 5 * 10**8
+    assert watchdog.check_disk() is None
+    free[0] = 3 * 10**8
+    failure = watchdog.check_disk()
+    assert failure is not None and "only 0.30 GB of the disk were free" in failure.message
+
+
 def test_folders_in_folders_without_end_are_removed_and_refused(tmp_path: Path) -> None:
     folder = tmp_path / "attempt"
     folder.mkdir()

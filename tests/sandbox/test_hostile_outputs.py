@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from labwright.record.untrusted_files import BadFile, hash_regular, write_file
-from labwright.sandbox import results, scoring
+from labwright.sandbox import results, scoring, workspace
 from labwright.sandbox.job import SubmissionRefused
 from labwright.sandbox.results import collect_figures, hash_arrays, hash_artifacts, measure_attempt
 from labwright.sandbox.scoring import score_submissions
@@ -138,6 +138,22 @@ def test_arrays_without_end_are_refused(tmp_path: Path, monkeypatch: pytest.Monk
         np.save(tmp_path / "arrays" / f"{number}.npy", np.zeros(1))
     with pytest.raises(BadFile, match="arrays/ contains 4 arrays, more than the limit of 3"):
         hash_arrays(tmp_path)
+
+
+def test_holes_are_bytes_that_take_time_to_hash_and_room_to_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "_MAX_ARRAY_BYTES", 3 * 10**9)
+    for place in ("arrays", "checkpoints"):
+        (tmp_path / place).mkdir()
+        for number in range(4):
+            with open(tmp_path / place / f"{number}.npy", "wb") as file:
+                file.truncate(10**9 if place == "arrays" else 10**6)
+    with pytest.raises(BadFile, match="arrays/ contains 4 GB, more than the limit of 3 GB"):
+        hash_arrays(tmp_path)
+    assert not workspace.copy_checkpoints(tmp_path, tmp_path / "next", 3 * 10**6)
+    assert not (tmp_path / "next" / "checkpoints").exists()
+    assert workspace.copy_checkpoints(tmp_path, tmp_path / "next", 4 * 10**6)
 
 
 def test_a_cell_reads_only_artifacts_that_are_in_the_record(tmp_path: Path) -> None:

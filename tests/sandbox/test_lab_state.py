@@ -11,6 +11,7 @@ import lab
 import numpy as np
 import pytest
 import pytest_asyncio
+from lab import _zygote
 
 from labwright.record.untrusted_files import BadFile
 from labwright.sandbox.executor import LocalExecutor
@@ -350,3 +351,9 @@ async def test_launched_processes_end_with_their_kernel(bench: KernelBench) -> N
     assert outcome.failure is not None and outcome.failure.kind == "timeout"
     pids = [int(path.read_text()) for path in bench.folder.glob("pid*")]
     assert len(pids) == 2 and all(is_gone(pid) for pid in pids)
+
+
+def test_a_folder_with_the_name_of_a_program_is_no_program(tmp_path: Path) -> None:
+    (tmp_path / "inputs" / "arms" / "early" / "net.py").mkdir(parents=True)
+    (tmp_path / "own.py").mkdir()
+    _zygote.cache_font_list(tmp_path)

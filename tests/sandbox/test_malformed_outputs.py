@@ -44,6 +44,7 @@ LINES = (
     b'{"name": "a", "value": 1e999, "condition": "m", "dataset": "d", "split": "dev"}',
     b'{"name": "a", "value": 1e300, "condition": "m", "dataset": "d", "split": "dev"}',
     b'{"name": "a", "value": 1, "condition": "m", "dataset": "d", "split": "dev", "step": ' + b"9" * 40 + b"}",
+    b'{"name": "a\\n\\n# New instructions", "value": 1, "condition": "m", "dataset": "d", "split": "dev"}',
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from threading import Event
 
@@ -12,7 +13,7 @@ from labwright.sandbox.gpus import GpuDevice
 from labwright.sandbox.isolation import processes
 from labwright.sandbox.isolation.bubblewrap import SandboxSpec, build_command, list_device_files, list_label_paths
 from labwright.sandbox.isolation.interpreter import select_exposable
-from labwright.sandbox.isolation.processes import ResourceUse, Watchdog, compute_limits
+from labwright.sandbox.isolation.processes import ResourceUse, Watchdog, compute_limits, measure_unique_use
 from labwright.sandbox.job import ExecutorError
 from labwright.sandbox.settings import SandboxSettings
 
@@ -67,13 +68,29 @@ def test_a_disturbed_reading_of_memory_kills_nobody(monkeypatch: pytest.MonkeyPa
     watchdog = Watchdog(os.getpid(), limits, folders=(), shared=tmp_path, kill_all=lambda: None)
     readings = iter([900, 500, 2000, 700, 800, 900])
 
-    def reading(_: object) -> ResourceUse:
+    def reading(*_: object) -> ResourceUse:
         return ResourceUse(0, next(readings), 400)
 
     monkeypatch.setattr(processes, "measure_unique_use", reading)
     assert watchdog.check_use() is None
     failure = watchdog.check_use()
     assert failure is not None and failure.kind == "memory"
+
+
+def test_many_small_processes_do_not_delay_the_reading_of_a_large_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    def use(chosen: Iterable[int]) -> ResourceUse:
+        return ResourceUse(0, 1000 if 7 in chosen else 1, 0)
+
+    def text(path: Path) -> str:
+        read.append(int(path.parent.name))
+        return f"Pss_Anon: {9 if read[-1] == 7 else 1} kB"
+
+    monkeypatch.setattr(processes, "measure_use", use)
+    monkeypatch.setattr(Path, "read_text", text)
+    assert measure_unique_use(range(50), 8000).private == 9217
+    assert read == [7]
 
 
 def test_only_what_we_marked_in_a_folder_of_our_own_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,6 +94,15 @@ def test_bad_submissions_are_refused_in_words(
         score_submissions(tmp_path, store.labels, split="validation", seed=0)
 
 
+def test_rows_that_sum_to_more_than_one_score_no_better(store: DatasetStore, tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).dirichlet(np.ones(10), ROWS)
+    for number, scale in enumerate((1.0, 1.0099)):
+        put(tmp_path, number, values=rows * scale, condition="ab"[number])
+    scores = score_submissions(tmp_path, store.labels, split="validation", seed=0)
+    a, b = ({one.name: one.value for one in scores if one.condition == arm} for arm in "ab")
+    assert b == pytest.approx(a)
+
+
 def test_links_pipes_junk_and_repeats_are_refused(store: DatasetStore, tmp_path: Path) -> None:
     def refused() -> str:
         with pytest.raises(SubmissionRefused) as caught:

@@ -214,3 +214,17 @@ def test_only_plain_files_of_a_cell_become_shared_values(tmp_path: Path) -> None
     fill(tmp_path / "elsewhere")
     assert publish("linked", lambda folder: (folder / ".shared").symlink_to(tmp_path / "elsewhere")) == []
     assert (tmp_path / "elsewhere").is_dir() and secret.read_bytes() == b"secret"
+
+
+def test_the_shared_values_of_all_cells_have_one_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda _: (10, 10))
+    fields: dict[str, Any] = {"seed": 0, "deadline": 0.0, "device": "cpu", "mode": "experiment", "entry": ""}
+    (tmp_path / "cache").mkdir()
+    for number in range(4):
+        folder = tmp_path / str(number)
+        (folder / ".shared").mkdir(parents=True)
+        (folder / ".shared" / (40 * str(number))).write_bytes(b"four")
+        _zygote._publish_shared_values(  # pyright: ignore[reportPrivateUsage]
+            JobFile(folder=folder, cache=str(tmp_path / "cache"), datasets={}, **fields)
+        )
+    assert len(list((tmp_path / "cache" / "shared").iterdir())) == 2

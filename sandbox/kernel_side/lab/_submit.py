@@ -115,7 +115,7 @@ def submit_artifact(dataset: str = "", split: str = "", condition: str = "", con
     def write(part: Path) -> None:
         if not folder:
             return copy_content(part, given)
-        with tarfile.open(part, "w") as archive:
+        with tarfile.open(part, "w", dereference=True) as archive:
             archive.add(str(given), ".")
 
     with _claim_file(current.folder / "submissions", cell, "bin", where) as file:

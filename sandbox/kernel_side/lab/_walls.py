@@ -5,8 +5,9 @@ Guarantees, if the kernel runs in a sandbox with user namespaces: the process se
 connection. System V objects are private, and so is the network, since the system keeps the addresses of closed
 connections for a minute. It has no capabilities and cannot gain any, so it cannot mount or unmount anything, and cannot
 read or trace the processes that can: its zygote (`lab._zygote`) and its kernel. System calls that reach beyond
-namespaces (other families of sockets than those of the network namespace, keyrings) are refused. Limits: it can kill
-its zygote, which ends its kernel; times, process ids and the page cache may tell one cell about another.
+namespaces (other families of sockets than those of the network namespace, keyrings, leases on files) are refused.
+Limits: it can kill its zygote, which ends its kernel; times, process ids and the page cache may tell one cell about
+another.
 
 Source: mount_namespaces(7), network_namespaces(7), capabilities(7), seccomp(2), ptrace(2) ("Ptrace access mode
 checking").
@@ -39,8 +40,10 @@ _CAPBSET_READ, _CAPBSET_DROP, _NO_NEW_PRIVS, _AMBIENT, _AMBIENT_CLEAR = 23, 24, 
 _LINUX_CAPABILITY_VERSION = 0x20080522
 _SET_FLAGS, _INTERFACE_UP = 0x8914, 1
 _SECCOMP, _FILTER_MODE = 22, 2
-_ARCHITECTURES = {"x86_64": (0xC000003E, 41, (248, 249, 250)), "aarch64": (0xC00000B7, 198, (217, 218, 219))}
-"""Machine -> its number in filters, and those of the calls socket, and add_key, request_key, keyctl."""
+_ARCHITECTURES = {"x86_64": (0xC000003E, 41, 72, (248, 249, 250)), "aarch64": (0xC00000B7, 198, 25, (217, 218, 219))}
+"""Machine -> its number in filters, and those of the calls socket, fcntl, and add_key, request_key, keyctl."""
+_SET_LEASE = 1024
+"""A lease on a file lets others wait for up to a minute when they open it, the host included."""
 _URING_SETUP, _FIRST_X32_CALL = 425, 0x40000000
 """Calls made through a ring are not filtered."""
 _SOCKET_FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
@@ -102,11 +105,7 @@ class PrivateRoom:
 
     def remove(self) -> None:
         """Remove it with its contents, when no process uses it any more."""
-        for folder, inner, _ in os.walk(self.place):  # including locked folders
-            for name in inner:
-                if not os.path.islink(path := os.path.join(folder, name)):
-                    os.chmod(path, 0o700)
-        shutil.rmtree(self.place, ignore_errors=True)
+        remove_folder(self.place)
 
     def enter(self, own: str, inputs: str, job: bytes) -> None:
         """Isolate this process with its folder, its read-only inputs (empty: not protected) and the text of its job.
@@ -149,6 +148,17 @@ class PrivateRoom:
         _drop_privileges()
 
 
+def remove_folder(place: str) -> None:
+    """Remove a folder with its contents, including locked folders; the host removes what is nested too deep."""
+    with suppress(RecursionError):
+        for folder, inner, _ in os.walk(place):
+            for path in (os.path.join(folder, name) for name in inner):
+                with suppress(OSError):  # its path may be too long
+                    if not os.path.islink(path):
+                        os.chmod(path, 0o700)
+        shutil.rmtree(place, ignore_errors=True)
+
+
 def close_all_but(kept: Iterable[int]) -> None:
     """Close all other descriptors of this process."""
     first = 0
@@ -177,7 +187,7 @@ def _filter_system_calls() -> None:
     """Refuse calls that namespaces do not separate, for this process and its future children. Raises `WallsError`."""
     if (known := _ARCHITECTURES.get(os.uname().machine)) is None:
         raise WallsError(errno.ENOSYS, "no numbers of system calls are known for this machine")
-    architecture, socket_call, key_calls = known
+    architecture, socket_call, fcntl_call, key_calls = known
     load, equal, at_least, give = 0x20, 0x15, 0x35, 0x06
     allowed, refused, other_family = (
         (give, 0, 0, answer) for answer in (0x7FFF0000, 0x00050000 | errno.ENOSYS, 0x00050000 | errno.EAFNOSUPPORT)
@@ -186,6 +196,7 @@ def _filter_system_calls() -> None:
     steps += [(at_least, 0, 1, _FIRST_X32_CALL), refused]
     for call in (_URING_SETUP, *key_calls):
         steps += [(equal, 0, 1, call), refused]
+    steps += [(equal, 0, 4, fcntl_call), (load, 0, 0, 24), (equal, 0, 1, _SET_LEASE), refused, allowed]
     steps += [(equal, 1, 0, socket_call), allowed, (load, 0, 0, 16)]
     for family in _SOCKET_FAMILIES:
         steps += [(equal, 0, 1, int(family)), allowed]

@@ -32,7 +32,7 @@ from typing import Any, NoReturn
 
 from lab import _child, _job, _shared
 from lab._job import JobFile
-from lab._walls import LIBC, KernelWalls, PrivateRoom
+from lab._walls import LIBC, KernelWalls, PrivateRoom, remove_folder
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _POLL_SECONDS = 0.25
@@ -95,7 +95,7 @@ class SharedProcessState:
             for name in set(os.listdir(place)) - kept:
                 path = os.path.join(place, name)
                 if os.path.isdir(path) and not os.path.islink(path):
-                    shutil.rmtree(path, ignore_errors=True)
+                    remove_folder(path)
                 else:
                     _try_action(lambda path=path: os.unlink(path))
         return not _list_descendants() and self._initial_settings == self._read_settings()
@@ -151,7 +151,7 @@ class CellSupervisor:
     def run(self) -> dict[str, Any]:
         try:
             if self._walls is not None and not os.path.exists(f"{self._walls.cache}/matplotlib"):
-                _cache_font_list(self._job.folder)
+                cache_font_list(self._job.folder)
             end = self._run_child()
         finally:
             _kill_descendants()
@@ -256,16 +256,20 @@ class CellSupervisor:
 def _publish_shared_values(current: JobFile) -> None:
     """Move the values that a cell built to where every cell of the same files can read them.
 
-    The bytes are copied, since another process may still have a file open. Only plain files within the quota count.
+    The bytes are copied, since another process may still have a file open. Only plain files within the quota count;
+    the values of all cells together may have as many bytes as one file.
     """
     with suppress(OSError):
         folder = os.open(current.folder / _shared.OWN_FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        left = current.checkpoint_bytes
+        left, most = current.checkpoint_bytes, resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        if most != resource.RLIM_INFINITY:
+            shared = _shared.get_value_path(current, "").parent
+            left = min(left, most - sum(path.stat().st_size for path in shared.glob("*")))
         for name in list(filter(_shared.NAME_PATTERN.fullmatch, os.listdir(folder)))[:_MAX_SHARED_VALUES]:
             with suppress(OSError):
                 left -= _copy_shared_value(folder, name, _shared.get_value_path(current, name), left)
         os.close(folder)
-    shutil.rmtree(current.folder / _shared.OWN_FOLDER, ignore_errors=True)
+    remove_folder(str(current.folder / _shared.OWN_FOLDER))
 
 
 def _copy_shared_value(folder: int, name: str, target: Path, limit: int) -> int:
@@ -286,12 +290,15 @@ def _copy_shared_value(folder: int, name: str, target: Path, limit: int) -> int:
         os.close(source)
 
 
-def _cache_font_list(folder: Path) -> None:
+def cache_font_list(folder: Path) -> None:
     """Build matplotlib's font list in the shared cache if the program in this folder uses matplotlib.
 
     A separate process does this, since the cache of a cell is removed together with the cell.
     """
-    if not any(b"matplotlib" in path.read_bytes() for path in folder.rglob("*.py")):
+    programs = (
+        path for path in folder.rglob("*.py") if path.is_file() and path.relative_to(folder).parts[0] != "inputs"
+    )
+    if not any(b"matplotlib" in path.read_bytes() for path in programs):
         return
     if (pid := os.fork()) == 0:
         try:

@@ -16,6 +16,7 @@ from labwright.sandbox.data import preparation
 from labwright.sandbox.data.spec import parse_spec
 from labwright.sandbox.datasets import build_registry, materialise, read_materialised
 from labwright.sandbox.job import DatasetError
+from labwright.sandbox.scoring import score_submissions
 from tests.sandbox.data.sample_files import materialise_named, write_pictures, write_table
 
 pytestmark = pytest.mark.slow
@@ -31,7 +32,7 @@ def shards(folder: Path, *, n: int = 90) -> dict[str, np.ndarray]:
         "train_y-0": np.arange(n) % 3,
         "train_y-1": np.arange(n // 2) % 3,
         "test_x": rng.integers(0, 256, (n, 6, 5), dtype=np.uint8),
-        "test_y": np.arange(n) % 3,
+        "test_y": rng.permutation(np.arange(n) % 3),
     }
     for name, array in found.items():
         np.save(folder / f"{name}.npy", array)
@@ -166,6 +167,25 @@ def series(path: Path, *, n: int = 120, shops: int = 2) -> Path:
             for k in range(shops)
         ],
     )
+
+
+def test_series_may_have_dates(tmp_path: Path) -> None:
+    days = [{"day": f"2020-{1 + n // 28:02}-{1 + n % 28:02}", "sold": float(n)} for n in range(200)]
+    write_table(tmp_path / "s.csv", days)
+    found = materialise_named("s=s.csv,target=sold,time=day,horizon=3,window=4", tmp_path)
+    assert found.facts.split_rule == "automatic, in order of time" and found.facts.shape == (4, 1)
+
+
+def test_what_later_inputs_of_a_series_show_is_not_scored_as_unseen(tmp_path: Path) -> None:
+    series(tmp_path / "s.csv")
+    rows = materialise_named("s=s.csv,target=sold,time=day,horizon=3,group=shop", tmp_path).facts.sizes["validation"]
+    line = {"file": "0.npz", "dataset": "s", "split": "validation", "condition": "m", "kind": "predictions"}
+    (tmp_path / "job" / "submissions").mkdir(parents=True)
+    (tmp_path / "job" / "submissions.jsonl").write_text(json.dumps(line))
+    np.savez(tmp_path / "job" / "submissions" / "0.npz", predictions=np.zeros(rows))
+    labels = tmp_path / "store-s-3" / "labels"
+    found = score_submissions(tmp_path / "job", labels, split="validation", seed=0, grade="scored")
+    assert {one.grade for one in found} == {"computed"}
 
 
 def test_series_become_windows_whose_targets_lie_ahead(tmp_path: Path) -> None:

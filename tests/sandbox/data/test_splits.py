@@ -72,8 +72,24 @@ def test_given_splits_are_kept(given_parts: list[str], rule: str) -> None:
     parts = np.asarray(given_parts)
     for split in ("validation", "test"):
         if split in given_parts:
-            assert np.array_equal(found.rows[split], np.flatnonzero(parts == split))
+            assert np.array_equal(np.sort(found.rows[split]), np.flatnonzero(parts == split))
     assert set(parts[found.rows["dev"]]) == {"train"} and found.rule == rule
+
+
+@pytest.mark.parametrize("labels", [np.repeat([0, 1, 2], 100), np.linspace(0, 1, 300, dtype=np.float32)])
+def test_no_place_in_a_sorted_file_tells_a_label(labels: np.ndarray) -> None:
+    whole = Examples(np.random.default_rng(0).normal(size=(300, 2)), labels)
+    rows = split_rows(whole, 0).rows
+    for split in ("validation", "test"):
+        found = labels[rows[split]]
+        assert abs(np.corrcoef(found[1:], found[:-1])[0, 1]) < 0.35
+        assert np.array_equal(rows[split], split_rows(whole, 0).rows[split])
+    assert np.array_equal(np.sort(np.concatenate(list(rows.values()))), np.arange(300))
+
+
+def test_rows_of_an_unsorted_file_keep_their_order() -> None:
+    found = split_rows(examples(300, classes=0), 0).rows
+    assert all(np.array_equal(part, np.sort(part)) for part in found.values())
 
 
 def test_what_cannot_be_cut_is_refused() -> None:

@@ -83,6 +83,8 @@ def test_an_edit_changes_one_place_and_equal_files_are_one_tree(code: Path, tmp_
     assert mirror.apply_patch(taken.tree, patch) == tree
     with pytest.raises(RepositoryError, match="the patch does not apply to the tree"):
         mirror.apply_patch(tree, patch)
+    with pytest.raises(RepositoryError, match="is not the path of a file"):  # it would also change train.py
+        mirror.apply_edits(tree, [RepositoryEdit(path=f"a\x00100644 {'1' * 40}\ttrain.py", new="x")])
     commit = mirror.commit(tree, taken.commit, "mended")
     assert commit == mirror.commit(tree, taken.commit, "mended")
     for old, times in (("np", "occurs"), ("nowhere", "occurs 0 times")):
