@@ -1,7 +1,7 @@
 """Whole studies of known truth for `benchmarks.hours`, and the real scheduler in them.
 
-Scheduler, policy, tuning, division of hours, lock, looks, record and claims are those of a run, in virtual time; only
-what programs measure, and how long they take, is simulated. A study takes about 0.2 s.
+Scheduler, policy, tuning, division of hours, required cells, lock, looks, record and claims are those of a run, in
+virtual time; only what programs measure, and how long they take, is simulated. A study takes about 0.2 s.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labwright.record.claims.hypothesis_tests import close_look, decide_after_look, decide_hypotheses
-from labwright.record.estimands import list_swapped_cells
 from labwright.record.event_log import Recorder
 from labwright.record.events.search_events import (
     AttemptExecuted,
@@ -39,16 +38,16 @@ from labwright.record.schema.data_plan import (
     ResampledInterval,
     TuningPlan,
 )
-from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
+from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.hypotheses import ClaimForm, Effect, Hypothesis, HypothesisVerdict
 from labwright.record.schema.nodes import Attempt, Cell, CellOutcomeLine, CellRun, Failure, Node, format_node_id
-from labwright.record.tuning_results import list_trial_cells
 from labwright.search.hours import TimeLimits
-from labwright.search.replication import FRESH_SEED_OFFSET, is_late_seed, list_look_replicates, list_undecided_cells
+from labwright.search.replication import FRESH_SEED_OFFSET, list_look_replicates
 from labwright.search.scheduler import ReleaseSlot
 from labwright.search.settings import STAGE_TIME_SHARE, SearchSettings, StageLimits
 from labwright.search.stage_snapshot import build_snapshot
 from labwright.search.tuning import FINALIST_SEED_OFFSET, FINALIST_SEEDS, MAX_BUDGET_FACTOR, MAX_FINALISTS
+from labwright.stages.nodes.node_cells import list_controls_of_tuning, required_cells
 from tests.search import virtual_time
 from tests.search.scripted_search import SearchWorld, new_log, run_search
 
@@ -257,8 +256,8 @@ class StudyWorld(SearchWorld):
         self.study, self.draws, self.plan, self.is_biased = study, find_draws(study), build_plan(study), is_biased
         self.code: dict[str, str] = {}
         """Node -> the node whose code it runs."""
-        self.fresh_cells: dict[int, list[Cell]] = {}
-        """Fresh seed -> the cells that it measures."""
+        self.required: dict[str, tuple[Cell, ...]] = {}
+        """Node -> the cells that it measures."""
         self.measured: set[tuple[str, Cell]] = set()
         """Code and cells that were measured."""
         self.run_seconds = study.seconds
@@ -268,43 +267,33 @@ class StudyWorld(SearchWorld):
         if not isinstance(decided.action, ExpandTree):
             self._answer(decided)
             return
-        await asyncio.sleep(self.sum_seconds(decided.action))
+        node = format_node_id(decided.k)
+        await asyncio.sleep(self.sum_seconds(self.log.state.nodes[node], decided.action))
         freed()
-        self.finish(format_node_id(decided.k), decided.k, decided.action)
+        self.finish(node, decided.k, decided.action)
 
-    def list_cells(self, action: ExpandTree) -> list[Cell]:
-        """Return the cells that a node measures."""
+    def list_cells(self, node: Node, action: ExpandTree) -> tuple[Cell, ...]:
+        """Return the cells that a node measures, as a run requires them when it is decided on; an ablation has those of
+        every arm."""
         if action.kind == "aggregate":
-            return []
-        if action.kind == "trial":
-            return [
-                cell
-                for one in action.trials
-                for cell in list_trial_cells(self.plan, one.arm, seed=action.seed, number=one.number)
-            ]
-        parent = self.log.state.nodes.get(action.parent or "")
-        trials = dict(parent.trials if parent is not None else {}) | {one.arm: one.number for one in action.trials}
-        own = [Cell(dataset="d0", arm=arm, trial=trials.get(arm, 0), seed=action.seed) for arm in self.study.arm_names]
-        if action.kind != "replicate" or action.seed < FRESH_SEED_OFFSET:
-            return own
-        if action.seed not in self.fresh_cells:  # as `stages.nodes.node_cells.required_cells`, when it is decided on
+            return ()
+        if node.id not in self.required:
             state = self.log.state
-            view = build_snapshot(state, "ablation", VisibleDecisions(through=state.last_decision))
-            read = {cell.arm for cell in list_undecided_cells(self.plan, view.looks)}
-            late = is_late_seed(view, action.seed)
-            swapped = () if late else list_swapped_cells(self.plan, trials=trials, seed=action.seed)
-            self.fresh_cells[action.seed] = [*(cell for cell in own if not late or cell.arm in read), *swapped]
-        return self.fresh_cells[action.seed]
+            view = build_snapshot(state, "agenda" if action.kind == "ablate" else action.stage, settings=self.settings)
+            trials = action.trials if action.kind == "trial" else ()
+            cells = required_cells(node, view, plan=self.plan, trials=trials)
+            self.required[node.id] = (*cells, *list_controls_of_tuning(node, view, state))
+        return self.required[node.id]
 
     def find_code(self, action: ExpandTree) -> str:
         """Return the node whose code a node runs; empty for its own."""
         repeats = action.kind in ("trial", "tune", "replicate")
         return self.code.get(action.parent or "", "") if repeats else ""
 
-    def sum_seconds(self, action: ExpandTree) -> float:
+    def sum_seconds(self, node: Node, action: ExpandTree) -> float:
         """Return the time of a node; cells that the same code has measured are reused."""
         code = self.find_code(action)
-        cells = sum((code, cell) not in self.measured for cell in self.list_cells(action))
+        cells = sum((code, cell) not in self.measured for cell in self.list_cells(node, action))
         return cells * self.seed_seconds / self.study.arms
 
     def compute_cell_value(self, cell: Cell) -> float:
@@ -324,7 +313,7 @@ class StudyWorld(SearchWorld):
             log.append(AttemptExecuted(node=node, attempt=Attempt(number=1, seconds=1.0, failure=failure)))
             log.append(NodeJudged(node=node, status="buggy", failure=failure))
             return
-        cells, self.is_trial = self.list_cells(action), action.kind == "trial"
+        cells, self.is_trial = self.list_cells(log.state.nodes[node], action), action.kind == "trial"
         measured = {
             cell: Measurement(
                 name="score",
@@ -337,7 +326,7 @@ class StudyWorld(SearchWorld):
             )
             for cell in cells
         }
-        seconds, each = self.sum_seconds(action), self.seed_seconds / self.study.arms
+        seconds, each = self.sum_seconds(log.state.nodes[node], action), self.seed_seconds / self.study.arms
         lines = tuple(CellOutcomeLine(cell=cell, outcome="measured", seconds=each) for cell in cells)
         self.code[node] = name = self.find_code(action) or node
         self.measured |= {(name, cell) for cell in cells}

@@ -482,7 +482,7 @@ async def prepare_node_cells(
         cells = list_reference_cells(context.state, node) if node.kind == "rung" else ()
         if node.kind != "rung":
             cells = required_cells(node, view, plan=context.plan, trials=trials, reads=reads)
-            cells = (*cells, *_list_controls_of_tuning(node, view, context.state))
+            cells = (*cells, *list_controls_of_tuning(node, view, context.state))
         keys = compute_cell_keys(cells, source, arms=arms, context=context, view=view)
         shared = [key for key in keys.values() if _is_reusable(key)]
         while context.search.order == "arrival" and not has_nondeterminism(context.state):
@@ -505,7 +505,7 @@ async def prepare_node_cells(
     return cells
 
 
-def _list_controls_of_tuning(node: Node, view: StageSnapshot, state: RunState) -> tuple[Cell, ...]:
+def list_controls_of_tuning(node: Node, view: StageSnapshot, state: RunState) -> tuple[Cell, ...]:
     """Return, for a fresh seed of the winner, the cells of arms at another arm's setting, if it differs from their own.
 
     They run last, so that lack of time affects no verdict.

@@ -76,6 +76,22 @@ def test_seeds_beyond_the_planned_ones_run_only_the_arms_of_a_claim_that_no_look
     assert "run.seeds" not in format_setups(state), "arms differ in their number of seeds"
 
 
+@pytest.mark.parametrize(("hours", "swapped"), [(20.0, False), (200.0, True)])
+def test_fresh_seeds_measure_arms_at_each_others_setting_only_where_the_lock_found_time(
+    hours: float, swapped: bool
+) -> None:
+    study = replace(CLEAR, arms=2, sd=2.0, gap=1.0, hours=hours, objective="measure")
+    log = new_log(plan=study.build_plan())
+    world = StudyWorld(log, study, is_biased=False)
+    limits = TimeLimits(seconds=0.4 * study.seconds, run_seconds=study.seconds)
+    virtual_time.run(run_search(log, world, world.settings, limits=limits))
+    lock = log.state.search.current_lock
+    assert lock is not None and lock.swapped is swapped
+    fresh = [one for one in log.state.nodes.values() if lock.is_confirming(one) and one.seed in lock.seeds]
+    cells = {len(one.attempts[-1].cells) for one in fresh if one.is_finished}
+    assert cells == ({4} if swapped else {2}) and log.state.search.looks[0].seeds == lock.seeds[: lock.looks[0]]
+
+
 @pytest.mark.parametrize(("hours", "limited"), [(20.0, True), (250.0, False)])
 def test_the_former_policy_had_five_seeds_where_time_refused_a_node(hours: float, limited: bool) -> None:
     run = FormerRun(replace(CLEAR, sd=1.0, hours=hours))

@@ -187,10 +187,15 @@ class SearchWorld:
         if not state.limit_reason and self.explain_sampling_end(last) is None:
             self.log.append(last.model_copy(update={"ends": ""}))
 
-    def count_affordable_seeds(self, read: int = 0, *, state: RunState | None = None) -> float:
+    def count_affordable_seeds(self, read: int = 0, *, state: RunState | None = None, swapped: bool = True) -> float:
         left = self.run_seconds - self.log.state.active_seconds
         return count_affordable_seeds(
-            state or self.log.state, self.settings, run_seconds=self.run_seconds, seconds_left=left, read=read
+            state or self.log.state,
+            self.settings,
+            run_seconds=self.run_seconds,
+            seconds_left=left,
+            read=read,
+            swapped=swapped,
         )
 
     def compute_value(self, arm: str, setting: HyperparameterSetting) -> float:
@@ -265,7 +270,9 @@ async def run_search(
         log.append(StageWinnerChosen(stage=view.stage, best=view.best_node.id if view.best_node else None, ended=why))
 
     def lock() -> None:
-        if (event := build_lock(log.state, given, affordable=world.count_affordable_seeds())) is not None:
+        count = world.count_affordable_seeds
+        event = build_lock(log.state, given, affordable=count(swapped=False), with_controls=count(swapped=True))
+        if event is not None:
             log.append(event)
 
     scheduler = Scheduler(
