@@ -217,7 +217,10 @@ def test_only_plain_files_of_a_cell_become_shared_values(tmp_path: Path) -> None
 
 
 def test_the_shared_values_of_all_cells_have_one_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resource.getrlimit", lambda _: (10, 10))
+    def limit(_: int) -> tuple[int, int]:
+        return 10, 10
+
+    monkeypatch.setattr("resource.getrlimit", limit)
     fields: dict[str, Any] = {"seed": 0, "deadline": 0.0, "device": "cpu", "mode": "experiment", "entry": ""}
     (tmp_path / "cache").mkdir()
     for number in range(4):
