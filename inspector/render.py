@@ -220,6 +220,8 @@ def _list_status_rows(status: RunStatus) -> Iterator[tuple[str, str]]:
         yield from (("can decide", line) for line in ahead.hours)
     if status.plan:
         seeds = "" if status.locked is None else f", locked with {format_quantity(status.locked, 'fresh seed')}"
+        if status.locked is not None and status.looks and status.looks[-1] > status.locked:
+            seeds += f", up to {status.looks[-1]} at registered looks"
         yield "plan", f"{status.plan[:12]}{f', amended {status.amendments} x' * bool(status.amendments)}{seeds}"
     over = any(one.confirmed for one in status.decisions)
     for one in status.decisions:
