@@ -35,6 +35,7 @@ from labwright.record.claims.hypothesis_tests import UnmeasuredEffectError
 from labwright.record.claims.open_questions import build_earlier_study, keep_study
 from labwright.record.event_log import EventLog, Recorder
 from labwright.record.events.run_events import (
+    CTRL_C,
     CommandIgnored,
     CommandReceived,
     ProcessEnded,
@@ -245,7 +246,7 @@ class RunProcess:
     """The repository, if the start of the study has opened it."""
 
     async def run(self) -> int:
-        self.signals, self.main, self.stop_reason = RunControl(), asyncio.current_task(), "interrupted"
+        self.signals, self.main, self.stop_reason = RunControl(), asyncio.current_task(), ""
         self.began, self.before = self.signals.read_clock(), self.log.state.active_seconds
         executor = open_executor(
             self.settings.search.num_workers,
@@ -296,7 +297,7 @@ class RunProcess:
                 if repository is not None:
                     repository.mirror.forget_checkouts()
             if not done and self.log.state.phase != "done":
-                return self._record_end(INTERRUPTED, f"{self.stop_reason}; continue with 'scientist resume'")
+                return self._record_end(INTERRUPTED, self.stop_reason)
             return self._record_end(*find_ending(self.log.state))
 
     def _attach(self, context: RunContext) -> None:
@@ -451,15 +452,18 @@ class RunProcess:
         """
         loop = asyncio.get_running_loop()
 
-        def interrupted() -> None:
+        def interrupted(by: str) -> None:
             if self.signals.stop_event.is_set():
                 self._cancel()
-            self._request_stop("interrupted")
+            else:
+                self._request_stop(f"stopped by {by}")
+                self.log.append(CommandReceived(verb="stop", by=by))
 
         # SLURM sends SIGUSR1 in advance
-        handlers: dict[signal.Signals, Callable[[], None]] = dict.fromkeys(
-            (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1), interrupted
-        )
+        handlers: dict[signal.Signals, Callable[[], None]] = {
+            signal.SIGINT: partial(interrupted, CTRL_C),
+            **{one: partial(interrupted, one.name) for one in (signal.SIGTERM, signal.SIGUSR1)},
+        }
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored under nohup: the run continues
             # the terminal is gone, e.g. a broken ssh connection; shells signal twice, which must not force a stop
             handlers[signal.SIGHUP] = partial(self._request_stop, "stopped because its terminal was closed")

@@ -37,6 +37,7 @@ from labwright.record.events.repository_events import (
 )
 from labwright.record.events.run_events import (
     AUTHOR_ROLE,
+    CTRL_C,
     HAND_IN,
     CallAnswered,
     CallUnanswered,
@@ -286,6 +287,14 @@ def _describe_rewriting(event: RewriteStarted, _: RunState) -> str:
     return f"rewriting the paper: version {event.version} (model {to_plain(event.model)})"
 
 
+def _describe_stop(event: CommandReceived, state: RunState) -> str:
+    """Describe a request to stop, and what ends first."""
+    left = sum(not one.is_finished for one in state.nodes.values())
+    first = f"{format_quantity(left, 'experiment')} {'ends' if left == 1 else 'end'}" if left else "the step ends"
+    again = f"; press {CTRL_C} again to stop at once" * (event.by == CTRL_C)
+    return f"stopping{_add(' for ', event.by, 40)}{_add(': ', event.text, 160)}: {first} first{again}"
+
+
 def format_command(event: CommandReceived) -> str:
     """Describe a user's command and its reason."""
     what = {
@@ -351,7 +360,7 @@ _DESCRIPTIONS: Final[Mapping[type, Callable[[Any, RunState], str | None]]] = {
     ToolUsed: _describe_tool,
     CallAnswered: _describe_answer,
     PromptChanged: lambda e, _: f"answer {e.key} reused although the machine or the limits have changed",
-    CommandReceived: lambda e, _: format_command(e),
+    CommandReceived: lambda e, state: _describe_stop(e, state) if e.verb == "stop" else format_command(e),
     CommandIgnored: _describe_ignored,
     GateReached: lambda e, _: (
         f"waits at the gate {e.gate}; next: {shorten(e.comes_next, 200)}{f'; {to_plain(e.cost)}' if e.cost else ''}; "

@@ -220,10 +220,13 @@ def _list_status_rows(status: RunStatus) -> Iterator[tuple[str, str]]:
         yield from (("can decide", line) for line in ahead.hours)
     if status.plan:
         seeds = "" if status.locked is None else f", locked with {format_quantity(status.locked, 'fresh seed')}"
+        if status.locked is not None and status.looks and status.looks[-1] > status.locked:
+            seeds += f", up to {status.looks[-1]} at registered looks"
         yield "plan", f"{status.plan[:12]}{f', amended {status.amendments} x' * bool(status.amendments)}{seeds}"
     over = any(one.confirmed for one in status.decisions)
     for one in status.decisions:
-        yield "decided" if one.confirmed else "exploratory" if over else "so far", format_decision(one)
+        label = "decided" if one.confirmed else "exploratory" if over else "so far"
+        yield label, format_decision(one, is_preview=label == "so far")
     yield "cells", format_cells(status.cells) if status.cells is not None else ""
     yield "tuning", format_tuning(status.tuning) if status.tuning is not None else ""
     deleted = f"{format_quantity(status.collected, 'folder')} of unreferenced checkpoints and artifacts"
@@ -323,21 +326,26 @@ def _format_tokens(cost: RoleUsage, unit: str = "") -> str:
     )
 
 
-def format_decision(one: HypothesisDecision) -> str:
-    """Format a hypothesis with its estimate and verdict."""
+UNDECIDED = "not decided yet"
+"""What is said instead of a verdict until fresh seeds give one."""
+
+
+def format_decision(one: HypothesisDecision, *, is_preview: bool) -> str:
+    """Format a hypothesis with its estimate and verdict; a preview has none."""
     parts = [
-        f"{part.mean:.4g} [{part.low:.4g}, {part.high:.4g}], n = {len(part.values)}: {describe_outcome(part)}"
+        f"{part.mean:.4g} [{part.low:.4g}, {part.high:.4g}], n = {len(part.values)}"
+        + f": {describe_outcome(part)}" * (not is_preview)
         if part.mean is not None and part.low is not None
         else part.why
         for part in one.parts
     ]
-    more = f"; together {one.verdict}" if len(one.parts) > 1 else ""
+    more = f"; together {one.verdict}" if len(one.parts) > 1 and not is_preview else ""
     more += next((f", {text}" for part in one.parts if part.low is not None and (text := describe_need(part))), "")
     more += next((f"; {text}" for part in one.parts for text in format_lost_seeds(part)), "")
     more += f"; {one.saturated}" * bool(one.saturated)
-    if one.rival is not None and one.hypothesis.rival is not None:
+    if one.rival is not None and one.hypothesis.rival is not None and not is_preview:
         more += f"; the alternative predicts {one.hypothesis.rival.theirs}, observed: {one.rival_sign or 'open'}"
-    return shorten(f"{one.hypothesis.id}: {'; '.join(parts)}{more}", 200)
+    return shorten(f"{one.hypothesis.id}: {f'{UNDECIDED}; ' * is_preview}{'; '.join(parts)}{more}", 200)
 
 
 def format_remaining_estimate(ahead: RemainingEstimate) -> str:

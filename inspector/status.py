@@ -163,6 +163,7 @@ class RunStatus(FrozenModel):
     plan: str = Field(default="", description="sha256 of the current data plan")
     amendments: int = 0
     locked: int | None = Field(default=None, description="number of fresh seeds for confirmation; null before the lock")
+    looks: tuple[int, ...] = Field(default=(), description="registered numbers of fresh seeds at which they are tested")
     findings: tuple[tuple[str, str], ...] = Field(
         default=(), description="what an ablation or a question found: pairs of a label and a text"
     )
@@ -206,7 +207,7 @@ def build_status(
     """Build the status of a run from its state. `latest` are the last events, `folder` is the run's folder."""
     started, ended, account = state.started, state.process_end, build_tuning_report(state)
     assessed = state.paper.current.judged if state.paper.current is not None else None
-    without_seed = nodes_ignoring_seed(state)
+    without_seed, lock = nodes_ignoring_seed(state), state.search.current_lock
     condition = find_condition(state, process)
     commands = [
         one.command.model_copy(update={"target": one.stage or ""} if one.command.verb == "note" else {})
@@ -251,7 +252,8 @@ def build_status(
         llm_usage=summarize_llm_usage(folder, state) if folder is not None else None,
         plan=state.search.plan_hash,
         amendments=len(state.search.amendments),
-        locked=state.search.current_lock.n if state.search.current_lock is not None else None,
+        locked=lock.n if lock is not None else None,
+        looks=lock.looks if lock is not None else (),
         findings=tuple(list_findings(state)),
         effects=tuple(map(format_effect, list_effects(state))),
         decisions=decide_hypotheses(state),

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from rich.text import Text
 
+from labwright.inspector.render import UNDECIDED
 from labwright.inspector.safe_text import format_count, format_dollars, format_duration, shorten, to_plain
 from labwright.inspector.status import RunCondition, RunStatus
 from labwright.record.claims.differences import ClaimDifference, compute_differences
@@ -90,8 +91,8 @@ def _list_verdicts(status: RunStatus) -> Iterator[str]:
         return
     over = any(one.confirmed for one in status.decisions)
     for one in status.decisions:
-        kind = "" if one.confirmed else " (exploratory)" if over else " (so far)"
-        yield f"{one.verdict}{kind}: {shorten(one.hypothesis.statement, 120)}"
+        verdict = one.verdict if one.confirmed else f"{one.verdict} (exploratory)" if over else UNDECIDED
+        yield f"{verdict}: {shorten(one.hypothesis.statement, 120)}"
 
 
 def _find_main_finding(status: RunStatus) -> str:

@@ -78,8 +78,12 @@ class RunBranched(FrozenModel):
     """Whether the parent's test data were ever scored; if so, the branch's verdicts are exploratory."""
 
 
+CTRL_C = "Ctrl-C"
+"""Who asked for a stop by SIGINT."""
+
+
 class CommandReceived(FrozenModel):
-    """A command to the running process was received (`control/`)."""
+    """A command to the running process was received (`control/`, or a signal)."""
 
     type: Literal["commanded"] = "commanded"
     verb: Literal["stop", "pause", "resume", "note", "kill", "mark", "amend", "approve"]
@@ -92,7 +96,7 @@ class CommandReceived(FrozenModel):
     """For an amendment, or an approval with changes: the complete new plan."""
     draft: PaperDraft | None = Field(default=None, exclude_if=is_empty)
     """For an approval of a paper with changes: the complete new text."""
-    by: str = Field(default="", description="user name according to the operating system")
+    by: str = Field(default="", description="user name according to the operating system, or the signal")
     file: str = Field(default="", description="name of the file in control/, set by the receiving process")
 
 

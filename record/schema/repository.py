@@ -104,7 +104,8 @@ class RepositoryRepair(FrozenModel):
 
 
 BaselineVerdict = Literal["reproduced", "differs", "unchecked", "failed"]
-SameSeed = Literal["same digits", "differs", "unseeded"]
+SameSeed = Literal["same digits", "differs", "unseeded", "does not vary"]
+"""`does not vary`: the command sets no seed, and all its runs gave the same digits."""
 
 
 Word = Annotated[str, Field(min_length=1, max_length=500)]
@@ -172,7 +173,7 @@ class PartResult(FrozenModel):
     mutation: str
     where: str = Field(description="`path:line`")
     n: int = Field(description="pairs of runs: on fresh seeds, or from the search if `flag` says so")
-    fresh: bool = Field(default=False, description="whether these are enough fresh seeds for a verdict")
+    fresh: bool = Field(default=False, description="whether these are enough for a verdict: fresh seeds, or exact")
     mean: float | None
     relative: float | None = Field(default=None, description="relative to the baseline's mean")
     low: float | None = None

@@ -223,8 +223,8 @@ def suggest_fix(path: str, root: Path = Path("/")) -> str:
 
 
 BUBBLEWRAP = "bubblewrap"
-PROBE_TIMEOUT_SECONDS = 15.0
-"""Timeout of an empty command in a sandbox, in seconds."""
+PROBE_TIMEOUTS_SECONDS = (15.0, 60.0)
+"""Timeouts of the attempts to run an empty command in a sandbox, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -268,12 +268,15 @@ def describe_isolation(settings: SandboxSettings) -> str:
 
 @functools.cache
 def get_probed_isolation() -> IsolationStatus:
-    """Return the result of the first probe."""
+    """Return the result of the first probe. Raises `IsolationError`."""
     return probe_isolation()
 
 
 def probe_isolation(root: Path = Path("/")) -> IsolationStatus:
-    """Start an empty command in a sandbox. Kernel settings are read under `root`."""
+    """Start an empty command in a sandbox. Kernel settings are read under `root`.
+
+    Raises `IsolationError` if it does not end in time: a busy machine must not be taken for one without a sandbox.
+    """
     path = shutil.which(BWRAP_PROGRAM)
     if path is None:
         return IsolationStatus(is_on=False, reason="bubblewrap (bwrap) is not installed", fix=INSTALL_ADVICE)
@@ -287,7 +290,10 @@ def probe_isolation(root: Path = Path("/")) -> IsolationStatus:
 
 
 def _try_sandbox(*, user_namespace: bool = True, inner_walls: bool = False) -> str | None:
-    """Return None if isolation works, otherwise the error; `inner_walls` also tests the isolation between cells."""
+    """Return None if isolation works, otherwise the error; `inner_walls` also tests the isolation between cells.
+
+    Raises `IsolationError`.
+    """
     with tempfile.TemporaryDirectory(prefix="lab-probe-") as name:
         trees = inspect_interpreter(sys.executable).trees if inner_walls else ()
         sandbox = SandboxSpec(
@@ -299,19 +305,25 @@ def _try_sandbox(*, user_namespace: bool = True, inner_walls: bool = False) -> s
             user_namespace=user_namespace,
         )
         command = [sys.executable, "-I", "-S", str(WALLS_SCRIPT)] if inner_walls else ["true"]
-        try:
-            ran = subprocess.run(
-                build_command(command, sandbox),
-                capture_output=True,
-                text=True,
-                timeout=PROBE_TIMEOUT_SECONDS,
-                check=False,
-                stdin=subprocess.DEVNULL,
-                errors="replace",
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return " ".join(str(error).split())[:300]
-    return None if ran.returncode == 0 else " ".join((ran.stderr or ran.stdout).split())[-300:] or "no reason given"
+        for timeout in PROBE_TIMEOUTS_SECONDS:
+            try:
+                ran = subprocess.run(
+                    build_command(command, sandbox),
+                    capture_output=True,
+                    text=True,
+                    timeout=timeout,
+                    check=False,
+                    stdin=subprocess.DEVNULL,
+                    errors="replace",
+                )
+            except OSError as error:
+                return str(error)
+            except subprocess.TimeoutExpired:
+                continue
+            return None if ran.returncode == 0 else " ".join((ran.stderr or ran.stdout).split())[-300:] or "no reason"
+    raise IsolationError(
+        f"the sandbox did not start within {PROBE_TIMEOUTS_SECONDS[-1]:g} s: the machine is busy; try again"
+    )
 
 
 def isolate_command(command: Sequence[str], program: Path) -> list[str]:

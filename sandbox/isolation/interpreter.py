@@ -60,12 +60,14 @@ def inspect_interpreter(python: str) -> InterpreterInfo:
     """Query the facts about an interpreter. Raises `ExecutorError` if it does not run."""
     try:
         answer = json.loads(_query(python, _QUERY_CODE))
-    except (OSError, subprocess.TimeoutExpired, ValueError) as error:
-        why = " ".join(str(error).split())[:300]
+    except subprocess.TimeoutExpired as error:
+        late = f"{python!r} (sandbox.python) did not answer within {error.timeout:g} s: the machine is busy; try again"
+        raise ExecutorError(late) from error
+    except (OSError, ValueError) as error:
         raise ExecutorError(
             f"cannot run {python!r} (sandbox.python): "
-            f"{'it is not a Python 3 interpreter' if isinstance(error, ValueError) else why}; choose an interpreter of "
-            "this machine: --set sandbox.python=PATH"
+            f"{'it is not a Python 3 interpreter' if isinstance(error, ValueError) else error}; choose an interpreter "
+            "of this machine: --set sandbox.python=PATH"
         ) from error
     named = [
         *answer["prefixes"],

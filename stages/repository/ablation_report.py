@@ -147,6 +147,8 @@ class MeasuredPart(NamedTuple):
     node: str = ""
     effect: PartEffect | None = None
     flag: str = ""
+    is_exact: bool = False
+    """Whether the command does not vary, so that one run is enough."""
 
     @property
     def n(self) -> int:
@@ -155,8 +157,8 @@ class MeasuredPart(NamedTuple):
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether its effect is over fresh seeds, enough of them for a verdict."""
-        return self.effect is not None and self.effect.is_fresh and self.n >= MIN_REPLICATES
+        """Whether its effect is exact, or over fresh seeds, enough of them for a verdict."""
+        return self.effect is not None and (self.is_exact or (self.effect.is_fresh and self.n >= MIN_REPLICATES))
 
 
 def build_results(measured: Sequence[MeasuredPart], *, is_coarse: bool) -> tuple[PartResult, ...]:
@@ -193,7 +195,9 @@ def _build_row(one: MeasuredPart, p: float | None, compared: int, is_coarse: boo
     if not one.is_confirmed:
         return row
     flags, detectable = [row.flag], None
-    if not row.flag and found.sd is None and found.mean:
+    if one.is_exact:
+        flags.append("exact: the command does not vary")
+    elif not row.flag and found.sd is None and found.mean:
         flags.append("the same at every seed, so it cannot be tested")
     if one.effect.log_ratio is not None:
         flags.append("tested as a ratio, since the baseline spans orders of magnitude")
@@ -207,6 +211,7 @@ def decide_verdict(one: MeasuredPart, p: float | None, *, is_coarse: bool) -> Pa
     """Return the verdict on a part; `p` is corrected. With fewer than `MIN_REPLICATES` fresh pairs there is none.
 
     No effect: no digit changed at any of the fresh seeds. One seed shows it only if the metric is not coarse.
+    An exact effect needs no test.
     Negligible: the interval is within plus and minus the baseline's standard deviation between seeds.
     """
     if one.gate == "not reached" or one.gate in UNRANKED_GATES:
@@ -216,9 +221,9 @@ def decide_verdict(one: MeasuredPart, p: float | None, *, is_coarse: bool) -> Pa
     found = one.effect.effect
     if not any(found.values) and (one.is_confirmed or (one.gate == "no effect" and not is_coarse)):
         return "no effect"
-    if not one.is_confirmed or p is None:
+    if not one.is_confirmed or (p is None and not one.is_exact):
         return "unknown"
-    if p > SIGNIFICANCE_LEVEL:
+    if p is not None and p > SIGNIFICANCE_LEVEL:
         return "no measurable difference"
     size, unit = (found.mean, one.effect.baseline.mean) if one.effect.log_ratio is None else (one.effect.log_ratio, 1.0)
     is_critical, noise = reaches_share(size, unit), one.effect.baseline.sd or 0.0
@@ -260,6 +265,7 @@ def build_report_files(state: RunState) -> dict[str, str]:
         "replaced": format_command_line(given) if ran != given else "",
         "is_metric_given": bool(state.read_setting("code.metric")),
         "is_seeded": any("{seed}" in word for word in ran),
+        "is_exact": code.baseline is not None and code.baseline.same_seed == "does not vary",
         "is_scored": found is not None and found.command.metric.startswith(PREDICTIONS_KIND),
         "baseline": compute_baseline_claim(state),
         "fresh_baseline": compute_baseline_claim(state, fresh=True),

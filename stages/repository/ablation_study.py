@@ -235,10 +235,10 @@ class RepositoryAblation:
         if value is None or baseline is None:
             return self._record_gate(name, way, arm, "failed", run.failure.message if run.failure else ""), None
         check = self.context.state.repository.baseline
-        is_repeatable = check is not None and check.same_seed == "same digits"
+        is_repeatable = check is not None and check.same_seed in ("same digits", "does not vary")
         reached = self._is_reached(mutation)
         gate = classify_patch_run(baseline, value, reached=reached, repeatable=is_repeatable)
-        if gate == "no effect":  # equal digits at one seed may be chance
+        if gate == "no effect" and not self._is_exact:  # equal digits at one seed may be chance
             again = read_value(await self._run(arm, self.seeds[1]), arm.metric)
             other = self.runs.list_values(self._baseline).get(self.seeds[1])
             if again is not None and other is not None:
@@ -397,7 +397,13 @@ class RepositoryAblation:
     @property
     def _is_coarse(self) -> bool:
         """Whether an equal value at one seed may be chance."""
-        return is_coarse_metric(self._list_all_values())
+        return not self._is_exact and is_coarse_metric(self._list_all_values())
+
+    @property
+    def _is_exact(self) -> bool:
+        """Whether one run of an arm is enough, since the command does not vary."""
+        check = self.context.state.repository.baseline
+        return check is not None and check.same_seed == "does not vary"
 
     def _list_all_values(self) -> list[list[float]]:
         """Return the values of every arm of the search."""
@@ -554,13 +560,14 @@ class RepositoryAblation:
             ", ".join(f"{one.part.path}:{one.part.line}" for one in states),
             "moved" if is_joint else states[0].gate,
             flag="together" if is_joint else "",
+            is_exact=self._is_exact,
         )
         arm = self._find_arm(names)
         nodes = self.runs.list_nodes(arm) if arm is not None else []
         effect = compare_arms(self.context.state, nodes[0].id) if nodes else None
         if effect is None:
             return found
-        seen = "" if effect.is_fresh else "seen in the search"
+        seen = "" if effect.is_fresh or self._is_exact else "seen in the search"
         return found._replace(node=nodes[0].id, effect=effect, flag=found.flag or seen)
 
     # --- runs ---------------------------------------------------------------------------------------------------------

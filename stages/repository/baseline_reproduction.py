@@ -365,7 +365,8 @@ class RepositoryReproduction:
 
     def _check_baseline(self, values: Sequence[float | None], stopped: str) -> BaselineChecked:
         seeds, why = values[:-1], stopped
-        same: SameSeed | None = "unseeded" if values else None
+        is_fixed = len(set(values)) == 1 and None not in values
+        same: SameSeed | None = "does not vary" if is_fixed else "unseeded" if values else None
         check = check_baseline(seeds, self.command.expected)
         if values and self.setup.command.seeded:
             same = None if None in (values[0], values[-1]) else "same digits" if values[0] == values[-1] else "differs"

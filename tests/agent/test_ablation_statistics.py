@@ -115,3 +115,23 @@ def test_the_section_of_a_metric_with_odd_characters_compiles(lucky: Lucky, tmp_
     words = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "whole.tex"]
     ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
     assert ran.returncode == 0, ran.stdout[-2000:]
+
+
+def test_a_command_that_does_not_vary_is_run_once_for_each_part_and_its_effects_are_exact(tmp_path: Path) -> None:
+    fixed = LUCKY.replace("noise.gauss(0, 0.002)", "0").replace("if opts.seed == 0 else 0.02", "* 0")
+    code, out = make_repository(tmp_path / "fixed", {"train.py": fixed}), tmp_path / "out"
+    found = ablate(code, out, "--command", "python train.py")
+    assert found["baseline"]["same_seed"] == "does not vary"
+    runs = [one for one in found["runs"] if one["kind"] == "ablate" and len(one["parts"]) == 1]
+    assert {one["seed"] for one in found["runs"]} == {0, 1, 2} and {one["seed"] for one in runs} == {0}
+    exact, nothing = "exact: the command does not vary", found["ablations"]["stopped"]
+    rows = [(one["part"], one["called"], one["n"], one["p"], one["flag"]) for one in found["ablations"]["results"]]
+    assert rows == [
+        ("alpha", "critical", 1, None, exact),
+        ("beta", "critical", 1, None, exact),
+        ("gamma", "no effect", 1, None, exact),
+    ]
+    assert found["ablations"]["top"] == ["alpha", "beta"] and nothing == ""
+    report = (out / "report.md").read_text()
+    assert "all its runs gave the same digits" in report and "fresh seeds" not in report and "Holm" not in report
+    assert "fresh seeds" not in (out / "section.tex").read_text()

@@ -86,7 +86,7 @@ def test_a_provider_that_is_down_pauses_the_run_and_one_that_moved_goes_on(
         listen = at_first("proposed", signal.SIGUSR1)
         assert resume_run(run, noted, listen, models__base_url=server.url, search__grace=0.0) == 130
         asked = len(server.requests)
-    assert "interrupted" in reason(run) and asked >= 2
+    assert reason(run) == "stopped by SIGUSR1" and asked >= 2
     assert read_state(run).overrides["models.base_url"] == server.url
     with OpenAIServer(make_study_script(noted)) as server:  # another port again: what is committed is not asked
         before = len(read_state(run).calls.answers)
@@ -116,9 +116,11 @@ def test_a_key_that_expires_is_an_outage_in_which_experiments_end_and_the_run_ca
 
 
 def test_a_second_interrupt_ends_the_run_at_once_and_two_processes_do_not_work_on_one(tmp_path: Path) -> None:
-    noted, sent, locked = tmp_path / "noted", list[float](), list[bool]()
+    noted, sent, locked, said = tmp_path / "noted", list[float](), list[bool](), list[str | None]()
 
-    def listen(event: Event, _: RunState) -> None:
+    def listen(event: Event, state: RunState) -> None:
+        if isinstance(event, CommandReceived):
+            said.append(describe_event(event, state))
         if event.type == "proposed" and not locked:
             locked.append(True)
             with pytest.raises(RunLockedError, match="is in use by process"), acquire_lock(tmp_path / "run"):
@@ -144,7 +146,10 @@ def test_a_second_interrupt_ends_the_run_at_once_and_two_processes_do_not_work_o
     with OpenAIServer(slowly) as server:
         assert start_study(tmp_path, "run", make_settings(server.url), noted, listen) == 130
     assert time.monotonic() - sent[0] < 100
-    assert "work in flight was dropped" in reason(tmp_path / "run")
+    assert reason(tmp_path / "run") == "stopped by Ctrl-C; work in flight was dropped"
+    count = sum(not one.is_finished for one in read_state(tmp_path / "run").nodes.values())
+    ends = f"{count} experiments end" if count > 1 else "1 experiment ends"
+    assert said == [f"stopping for Ctrl-C: {ends} first; press Ctrl-C again to stop at once"]
 
 
 @pytest.mark.usefixtures("kept")

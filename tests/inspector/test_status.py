@@ -9,13 +9,16 @@ import pytest
 from labwright.inspector.render import format_status
 from labwright.inspector.status import RunStatus, find_condition, read_status
 from labwright.inspector.summary import format_ending
+from labwright.record.claims.hypothesis_tests import decide_from_runs
 from labwright.record.event_log import drop_unreleased_rewrite
 from labwright.record.events.paper_events import PaperReleased, RewriteStarted
 from labwright.record.events.run_events import CommandReceived, ProcessEnded, RunResumed
-from labwright.record.events.search_events import StageSummarised, StageWinnerChosen
+from labwright.record.events.search_events import ConfirmationLocked, StageSummarised, StageWinnerChosen
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.schema.nodes import StageSummary
 from tests.inspector.sample_run import BEGAN, EventStory, make_ended, make_eventful, make_sample
+from tests.record.test_decisions import DIFFERENCE, runs_of
+from tests.record.test_estimands import hypothesis, plan
 
 
 def status(story: EventStory, process: str | None = None) -> RunStatus:
@@ -95,6 +98,29 @@ def test_a_released_paper_stays_the_released_one_when_a_later_draft_is_not() -> 
 )
 def test_exit_codes_become_words(code: int, condition: str) -> None:
     assert find_condition(fold_events([(ProcessEnded(exit_code=code, reason=""), 0.0)]), None) == condition
+
+
+def test_an_interrupted_run_says_so_once_and_gives_no_verdict_before_fresh_seeds() -> None:
+    story, asked = make_sample(), plan(hypothesis(DIFFERENCE))
+    story.add(ProcessEnded(exit_code=130, reason="stopped by Ctrl-C"))
+    close = runs_of([(0.88, 0.83), (0.86, 0.80), (0.90, 0.82), (0.87, 0.83), (0.89, 0.83)])
+    preview = decide_from_runs(asked, close, confirmed=False)
+    found = status(story).model_copy(update={"decisions": preview})
+    assert preview[0].verdict == "supported"
+    ended = "\n".join(one.plain for one in format_ending(found, ()))
+    assert "verdicts  not decided yet: " in ended and ended.count("interrupted") == 1
+    assert "not decided yet; " in page_of(found) and "supported" not in ended + page_of(found)
+
+
+def test_locked_seeds_name_the_registered_looks() -> None:
+    story, lock = (
+        make_sample(),
+        ConfirmationLocked(plan="", amendments=0, winner="n0002", source="", n=6, seeds=(1000,)),
+    )
+    story.add(lock)
+    assert "locked with 6 fresh seeds\n" in page_of(status(story))
+    story.add(lock.model_copy(update={"looks": (6, 19, 57)}))
+    assert "locked with 6 fresh seeds, up to 57 at registered looks\n" in page_of(status(story))
 
 
 def test_a_resumed_run_is_not_over() -> None:

@@ -4,6 +4,7 @@ it is harmless even if it works. Requires bubblewrap and user namespaces or root
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import socket
 import subprocess
@@ -786,3 +787,19 @@ def test_walls_that_are_only_wanted_are_done_without_and_it_is_said(
     assert {one["grade"] for one in found["measurements"]} == {"computed"}
     assert main(["exec", str(tmp_path / "probe.py"), "--json", "--set", "sandbox.isolation=auto"]) == 0
     assert "without isolation" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="no bubblewrap here")
+def test_a_busy_machine_is_not_taken_for_one_without_a_sandbox(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "probe.py").write_text(SUBMIT)
+    isolation = bubblewrap.get_probed_isolation()
+    bubblewrap.get_probed_isolation.cache_clear()
+    monkeypatch.setattr(bubblewrap, "PROBE_TIMEOUTS_SECONDS", (1e-6, 2e-6))
+    assert main(["exec", str(tmp_path / "probe.py"), "--set", "sandbox.isolation=auto"]) == 2
+    assert capsys.readouterr().err == (
+        "scientist: the sandbox did not start within 2e-06 s: the machine is busy; try again\n"
+    )
+    monkeypatch.setattr(bubblewrap, "PROBE_TIMEOUTS_SECONDS", (1e-6, 600.0))
+    assert bubblewrap.probe_isolation() == isolation, "the second, longer attempt counts"
