@@ -142,8 +142,8 @@ class ShownEffect(NamedTuple):
 
 
 class Headline(NamedTuple):
-    """`compared` has method - baseline differences of the primary metric on `split`; `better` is the direction of the
-    metric."""
+    """`compared` has the improvements of methods over baselines by the primary metric on `split`, above zero where the
+    method is better: `baseline - method` if lower values of the metric are better."""
 
     decisions: tuple[HypothesisDecision, ...]
     effects: tuple[tuple[ShownEffect, ...], ...]
@@ -153,11 +153,10 @@ class Headline(NamedTuple):
     """Number of decimals of the differences."""
     split: Literal["test", "validation"]
     metric: str
-    better: Literal["higher", "lower"]
 
     @property
     def mean_difference(self) -> float | None:
-        """Mean difference on the first dataset, for lists; None before it was measured."""
+        """Mean improvement on the first dataset, for lists; None before it was measured."""
         means = [one.mean for one in self.compared if one.dataset == self.compared[0].dataset]
         return fmean(means) if means else None
 
@@ -169,7 +168,7 @@ def build_headline(state: RunState) -> Headline | None:
         return None
     methods = {arm.name for arm in plan.arms if arm.role == "method"}
     found = tuple(
-        one
+        one if plan.primary_metric.higher_is_better else _exchange_sides(one)
         for one in compute_differences(state, compute_paper_claims(state))
         if one.name == plan.primary_metric.name and one.arm in methods
     )
@@ -189,8 +188,14 @@ def build_headline(state: RunState) -> Headline | None:
         digits,
         "test" if compute_test_claims(state) else "validation",
         plan.primary_metric.display_name,
-        "higher" if plan.primary_metric.higher_is_better else "lower",
     )
+
+
+def _exchange_sides(one: ClaimDifference) -> ClaimDifference:
+    low, high = (None if end is None else -end for end in (one.high, one.low))
+    values = tuple(0.0 - value for value in one.values)
+    sides = {"condition": one.other, "other": one.condition}
+    return one.model_copy(update=sides | {"values": values, "mean": 0.0 - one.mean, "low": low, "high": high})
 
 
 def overall_score(judgement: Judgement) -> tuple[float, int]:

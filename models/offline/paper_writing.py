@@ -145,14 +145,19 @@ def write_draft(inputs: WriteInputs) -> PaperDraft:
     floats = [("table", "tab", name) for name in inputs.tables] + [("figure", "fig", name) for name in main]
     shared = {
         "plan": plan,
-        "metric": plan.primary_metric.title or plan.primary_metric.name,
+        "metric": plan.primary_metric.display_name,
         "split": "test" if any(line.key.startswith("test/") for line in inputs.results) else "validation",
         "summary": _describe_outcomes(inputs, confirmatory=True) or outcomes[:2],
         "outcomes": outcomes,
         "disclosures": inputs.disclosures,
     }
+    verdicts = {one.key.partition("/")[2]: one.verdict for one in inputs.decided}
+    meanings = [
+        getattr(one.outcomes, verdicts[one.id])
+        for one in plan.hypotheses
+        if one.outcomes is not None and one.id in verdicts
+    ]
     if is_plain_study(inputs):
-        verdicts = {one.key.partition("/")[2]: one.verdict for one in inputs.decided}
         title, text = (
             inputs.idea.title,
             render_template(
@@ -166,11 +171,7 @@ def write_draft(inputs: WriteInputs) -> PaperDraft:
                 ],
                 floats=floats,
                 places=join_names([f"<{mark}:{name}>" for _, mark, name in floats]),
-                meanings=[
-                    getattr(one.outcomes, verdicts[one.id])
-                    for one in plan.hypotheses
-                    if one.outcomes is not None and one.id in verdicts and is_table_study(plan)
-                ],
+                meanings=meanings if is_table_study(plan) else [],
                 **shared,
             ),
         )
@@ -189,6 +190,9 @@ def write_draft(inputs: WriteInputs) -> PaperDraft:
                 doubled=[one.name for one in inputs.facts if one.duplicates and one.name in names],
                 rates=join_names([f"<s:level.{level.name}>" for level in plan.levels]),
                 ablations=_describe_ablations(inputs, names[0]),
+                worse=_list_worse(inputs, printed=True),
+                doubtful=_list_worse(inputs, printed=False),
+                meanings=meanings,
                 explained=any(one.verdict == "supported" for one in inputs.decided),
                 unplaced=[one for one in floats if f"<{one[0]}:{one[2]}>" not in template],
                 **shared,
@@ -207,17 +211,21 @@ def write_draft(inputs: WriteInputs) -> PaperDraft:
 def _describe_outcomes(inputs: WriteInputs, *, confirmatory: bool = False) -> list[str]:
     """Report each effect of the hypotheses; without any, the comparisons by the primary metric. With `confirmatory`, in
     other words, those of confirmatory hypotheses, for the abstract."""
-    primary = inputs.data_plan.primary_metric.name
+    plan, primary = inputs.data_plan, inputs.data_plan.primary_metric.name
+    over_datasets = {one.id for one in plan.hypotheses if one.unit == "datasets"}
     if inputs.decided:
         return [
-            f"The registered hypothesis ``<s:hypothesis.{name}.title>'' is {one.verdict}, with an estimate of "
-            f"{_print_estimate(line)}."
+            f"The registered hypothesis ``<s:hypothesis.{name}.title>'' is {one.verdict}: {place}, the estimate is "
+            f"{_print_estimate(line, plan.primary_metric.unit)}."
             if confirmatory
             else f"For the {'registered' if one.confirmatory else 'exploratory'} hypothesis "
-            f"``<s:hypothesis.{name}.title>'', the estimate is {_print_estimate(line)}; "
-            f"the hypothesis is {one.verdict}."
+            f"``<s:hypothesis.{name}.title>'', the estimate {place} is "
+            f"{_print_estimate(line, plan.primary_metric.unit)}; the hypothesis is {one.verdict}."
             for one in inputs.decided
             for name in (one.key.partition("/")[2],)
+            for place in (
+                "over the datasets" if name in over_datasets else f"on {plan.name_dataset(plan.datasets[0].name)}",
+            )
             for line in one.effects
             if one.confirmatory or not confirmatory
         ]
@@ -232,33 +240,56 @@ def _describe_outcomes(inputs: WriteInputs, *, confirmatory: bool = False) -> li
     return found or ["The record holds no paired comparison of the arms, so no effect is claimed."]
 
 
-def _describe_ablations(inputs: WriteInputs, dataset: str) -> list[str]:
-    """Report what each ablation changes at the highest level."""
+def _describe_ablations(inputs: WriteInputs, dataset: str) -> str:
+    """Report in one sentence what each ablation changes at the highest level; empty if there is none."""
     plan = inputs.data_plan
-    return [
-        _describe_comparison(inputs, one)
+    found = [
+        f"{_print_estimate(one)} for {plan.name_arm(arm)}"
         for one in inputs.comparisons
-        if (one.dataset, one.metric) == (dataset, plan.primary_metric.name)
+        for arm, other in (map(parse_arm, one.subtracted),)
+        if (one.dataset, one.metric, other) == (dataset, plan.primary_metric.name, METHOD)
         and all(parse_level(side) == plan.levels[-1].name for side in one.subtracted)
-        and METHOD in (arms := [parse_arm(side) for side in one.subtracted])
-        and any(arm.startswith("without-") for arm in arms)
+        and arm.startswith("without-")
     ]
+    if not found:
+        return ""
+    where = f"On {plan.name_dataset(dataset)} at {plan.name_level(plan.levels[-1].name)}"
+    metric = plan.primary_metric.display_name
+    return f"{where}, the {metric} of a variant minus that of the whole method is {join_names(found)}."
+
+
+def _list_worse(inputs: WriteInputs, *, printed: bool) -> str:
+    """List by level the datasets on which the method's mean of the primary metric is worse than the baseline's, with
+    the differences if `printed`."""
+    plan = inputs.data_plan
+    worse = {
+        level.title: [
+            plan.name_dataset(one.dataset) + f" (<r:{one.key}.mean>)" * printed
+            for one in inputs.comparisons
+            if one.metric == plan.primary_metric.name
+            and one.subtracted == (f"{METHOD}@{level.name}", f"{BASELINE}@{level.name}")
+            and one.worse == f"{METHOD}@{level.name}"
+        ]
+        for level in plan.levels
+    }
+    return join_names([f"at {level} on {join_names(datasets)}" for level, datasets in worse.items() if datasets])
 
 
 def _describe_comparison(inputs: WriteInputs, one: ExploratoryComparison) -> str:
     plan = inputs.data_plan
     first, second = (plan.name_condition(side) for side in one.subtracted)
-    metric = plan.primary_metric.title or plan.primary_metric.name
+    metric = plan.primary_metric.display_name
     return (
         f"On {plan.name_dataset(one.dataset)}, we observe that the {metric} of {first} minus that of {second} is "
         f"{_print_estimate(one)}; this comparison is exploratory."
     )
 
 
-def _print_estimate(line: EstimateLine) -> str:
-    """Return an estimate with its interval, in marks: `0.1 (95% interval [0.0, 0.2])`."""
+def _print_estimate(line: EstimateLine, unit: str = "") -> str:
+    """Return an estimate with its interval, in marks: `0.1 nats (95% interval [0.0, 0.2])`."""
     confidence = f"<r:{line.key}.confidence>" if "confidence" in line.forms else "95"
-    return f"<r:{line.key}.mean>" + (f" ({confidence}\\% interval <r:{line.key}.ci>)" if "ci" in line.forms else "")
+    mean = f"<r:{line.key}.mean>" + f" {unit}" * bool(unit)
+    return mean + (f" ({confidence}\\% interval <r:{line.key}.ci>)" if "ci" in line.forms else "")
 
 
 def _list_known_keys(inputs: WriteInputs) -> dict[str, frozenset[str]]:
@@ -294,7 +325,12 @@ def _render_sentence(sentence: str, known: Mapping[str, Collection[str]]) -> str
     }
     if not all(kept.values()):
         return ""
-    return _MARK.sub(lambda mark: _MACRO_BY_MARK[mark[1]] % kept[mark[0]], sentence)
+
+    def render(mark: re.Match[str]) -> str:
+        away = mark[1] == "fig" and kept[mark[0]] not in known["figure"]
+        return _MACRO_BY_MARK[mark[1]] % kept[mark[0]] + " in the appendix" * away
+
+    return _MARK.sub(render, sentence)
 
 
 # --- reflection -------------------------------------------------------------------------------------------------------
@@ -319,8 +355,13 @@ def answer_reflect(inputs: ReflectInputs) -> Reflection:
     pages, limit = inputs.pages or 0.0, inputs.inputs.page_limit
     placed = _find_used_keys("\n".join(section.body for section in draft.sections), "paperfigure")
     is_long = pages >= limit if edits else pages > limit  # added results need room
-    return Reflection(
-        done=not edits and not (is_long and placed),
-        edits=tuple(edits),
-        placements={placed[-1]: "appendix"} if is_long and placed else {},
-    )
+    moved = placed[-1:] if is_long else ()
+    for name in moved:
+        reference = _MACRO_BY_MARK["fig"] % name
+        bodies = {one.title: one.body for one in draft.sections} | {one.section: one.new for one in edits}
+        edits += [
+            TextEdit(section=title, old=reference, new=f"{reference} in the appendix")
+            for title, body in bodies.items()
+            if reference in body
+        ]
+    return Reflection(done=not edits and not moved, edits=tuple(edits), placements=dict.fromkeys(moved, "appendix"))

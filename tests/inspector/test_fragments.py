@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from labwright.inspector.summary import build_headline
+from labwright.inspector.web.charts import draw_intervals
 from labwright.inspector.web.fragments import LIVE_VIEWS, Fragment, RunFragments, build_report, encode_update
 from labwright.inspector.web.page_renderer import PageRenderer
 from labwright.inspector.web.run_cache import CachedRun
+from labwright.record.claims.differences import ClaimDifference
 from labwright.record.event_log import EventLog
 from labwright.record.events import Event
 from labwright.record.events.paper_events import PaperJudged, PaperReleased
@@ -17,6 +21,7 @@ from labwright.record.events.search_events import StageWinnerChosen
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.paper import Judgement
 from tests.inspector.sample_run import make_eventful, make_sample
+from tests.inspector.tuning_run import make_tuning_run
 from tests.record.test_claims import add, recorded
 
 ADDRESSES = {"js": "", "css": "", "icon": ""}
@@ -117,3 +122,19 @@ def test_a_judgement_is_shown_with_the_text_alone_and_how_the_results_came_about
     html = PageRenderer(ADDRESSES).render_piece("judgement", story.state.paper.current)
     assert "Text alone: <b>7</b>" in html and "&lt;b&gt;" in html
     assert 'Results: <b class="bad">invented</b>' in html and "(not in the judge's input)" in html
+
+
+def test_the_overview_says_how_many_differences_it_leaves_out_and_shows_the_worst() -> None:
+    head = build_headline(make_tuning_run().state)
+    assert head is not None
+    first = head.compared[0]
+    every = [first.model_copy(update={"dataset": f"set{n}", "mean": 0.5 - 0.1 * n}) for n in range(9)]
+
+    def render(compared: list[ClaimDifference]) -> str:
+        shown = draw_intervals(compared, zero=True)
+        return PageRenderer({}).render_piece("verdicts", "verdicts", "calm", head, ((),) * 9, shown, "", None)
+
+    html = render(every)
+    shown = re.findall(r"set\d", html)
+    assert f"{len(shown)} of 9 shown, the worst first" in html and shown[0] == "set8" and "-0.3" in html
+    assert "above zero: the method is better" in html and "shown, the worst" not in render(every[:2])
