@@ -86,6 +86,7 @@ def test_a_request_that_the_model_refuses_names_no_folder(
         ({**IDEA, "Title": "  "}, "Title: Field required"),
         ({**IDEA, "Title": None}, "Title: Field required"),
         (without("Name"), "Name: Field required"),
+        ({**without("Name"), "Naem": "calm"}, "Name: Field required; did you mean it by the unknown field 'Naem'?\n"),
         (without("Experiments"), "Experiments: Field required"),
         ({"Name": "calm"}, ": Title, Experiments: Field required\n"),
         ({**IDEA, "Experiments": []}, "Experiments: Tuple should have at least 1 item"),
