@@ -93,7 +93,9 @@ def _format_origins(origins: Sequence[NumberOrigin], most: int) -> Iterator[Text
     rows = dict[tuple[str, int], dict[str, NumberOrigin]]()
     for one in origins:
         rows.setdefault((one.node, one.seed), {})[one.condition] = one
-    titles = ["effect" if " " in one else one.replace("@", " @") for one in conditions]  # breaks between arm and level
+    titles = ["effect" if " " in one else one for one in conditions]
+    if len(titles) > 1:  # a narrow terminal breaks them between arm and level
+        titles = [one.replace("@", " @") for one in titles]
     values = [
         ["", *key, *(f"{found[one].value:.6g}" if one in found else "" for one in conditions)]
         + [one.cell for one in found.values() if len(conditions) == 1]
