@@ -130,9 +130,14 @@ def start_study(
         try:
             return _run_process(folder, settings, listener, first=started, repository=repository)
         except (ModelConfigError, CatalogueError):
-            if read_state(root).search.data_plan is None:
+            if not is_lasting(read_state(root)):
                 shutil.rmtree(root)
             raise
+
+
+def is_lasting(state: RunState) -> bool:
+    """Return whether a run has something to keep, a plan or an experiment, if it is refused."""
+    return state.search.data_plan is not None or bool(state.nodes)
 
 
 def check_unstarted(root: Path) -> None:

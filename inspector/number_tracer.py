@@ -299,10 +299,11 @@ class NumberTracer:
         )
 
     def _list_nearest(self, number: float) -> list[str]:
-        """Return the closest printed numbers with their keys, also compared as percentages."""
+        """Return the closest printed numbers with their keys; a number above 1 may also be one of them in percent."""
+        scales = (1, 100) if abs(number) > 1 else (1,)
         used = {key: text for key, text in self._printed.items() if key in self._sources.uses} or self._printed
         found = [(token, key) for key, text in used.items() for token in _NUMBER.findall(text)]
-        found.sort(key=lambda one: (min(abs(float(one[0]) * scale - number) for scale in (1, 100)), *one))
+        found.sort(key=lambda one: (min(abs(float(one[0]) * scale - number) for scale in scales), *one))
         return [f"{token} ({key})" for token, key in found[:MAX_NEAREST]]
 
     def trace_key(self, key: str) -> NumberTrace | None:

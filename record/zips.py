@@ -64,6 +64,11 @@ def open_run_folder(path: Path) -> Path:
     return _unpacked[key]
 
 
+def find_zip(folder: Path) -> Path:
+    """Return the zip that this process unpacked into the folder of a run; any other folder is returned unchanged."""
+    return next((key[0] for key, unpacked in _unpacked.items() if unpacked == folder), folder)
+
+
 def refuse_zip(path: Path) -> None:
     """Raise `UsageError` for a zip, since commands that write to a run or continue it need a folder."""
     if is_zip(path):

@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
+from functools import cache
 from json import dumps
 from pathlib import Path
 
@@ -40,10 +41,12 @@ from labwright.models.roles.ideation import IDEA_OF
 from labwright.record.claims.open_questions import list_open_verdicts, list_surprises
 from labwright.record.errors import UsageError
 from labwright.record.event_log import MemoryLog, read_events
+from labwright.record.events import Event
 from labwright.record.events.paper_events import IdeaProposed
 from labwright.record.ideation import FollowedStudy
 from labwright.record.line_store import EVENTS_FILE
 from labwright.record.reducers.event_fold import fold_events
+from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import hash_file, write_file
 from labwright.record.schema.idea import Idea, find_ignored_fields, read_idea
 from labwright.record.table import format_quantity
@@ -163,15 +166,20 @@ def propose_ideas(args: Ideate | Follow) -> int:
     slug = to_slug(Path(task.name).stem)
     folder = args.out or choose_folder(args.runs, f"ideate_{slug}", lambda one: is_unfinished(one, task))
     show: Callable[[Iterable[Text]], None] = (lambda lines: None) if args.json else print_lines
-    show([format_line(f"ideas for {task.name}, in {folder}")])
+
+    @cache
+    def name_folder() -> None:  # not before an answer: what is refused leaves no folder
+        show([format_line(f"ideas for {task.name}, in {folder}")])
+
+    def listen(event: Event, state: RunState) -> None:
+        if state.calls.answers:
+            name_folder()
+        show(map(format_line, filter(None, [describe_event(event, state)])))
+
     try:
         with removing_new_folder_on_refusal(folder.parent), saving_traceback(folder):
             state = ideate(
-                task,
-                settings,
-                folder,
-                on_idea=lambda number, one: show(format_idea(number, one)),
-                listener=lambda event, state: show(map(format_line, filter(None, [describe_event(event, state)]))),
+                task, settings, folder, on_idea=lambda number, one: show(format_idea(number, one)), listener=listen
             )
     except KeyboardInterrupt:
         print_to_stderr(f"interrupted; continue with the same command (--out {folder})")

@@ -61,7 +61,7 @@ from labwright.agent.plan_files import (
     read_review,
 )
 from labwright.agent.repository_setup import check_code, check_planner
-from labwright.agent.run import find_changes, resume_run, rewrite_paper, start_or_resume, start_study
+from labwright.agent.run import find_changes, is_lasting, resume_run, rewrite_paper, start_or_resume, start_study
 from labwright.agent.settings import KEY_ALIASES, Settings, compose_settings, override_settings
 from labwright.inspector.findings import list_report_files
 from labwright.inspector.live_view import choose_view, find_process
@@ -326,7 +326,7 @@ def run_with_view(work: Callable[[EventListener], int], folder: Path, mirrored: 
     print_plain = partial(console.print, markup=False, highlight=False, soft_wrap=True)
 
     @cache
-    def name_folder() -> None:  # not before the first event: a start that is refused leaves no folder
+    def name_folder() -> None:  # not at the first event: a start that is refused leaves no folder
         print_plain(f"run folder: {folder}")
 
     try:
@@ -337,7 +337,8 @@ def run_with_view(work: Callable[[EventListener], int], folder: Path, mirrored: 
         ):
 
             def show(event: Event, state: RunState) -> None:
-                name_folder()
+                if is_lasting(state):
+                    name_folder()
                 view(event, state)
                 ahead = estimate_remaining(state) if isinstance(event, PlanPrepared) else None
                 if ahead is not None:

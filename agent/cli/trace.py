@@ -94,6 +94,8 @@ def _format_origins(origins: Sequence[NumberOrigin], most: int) -> Iterator[Text
     for one in origins:
         rows.setdefault((one.node, one.seed), {})[one.condition] = one
     titles = ["effect" if " " in one else one for one in conditions]
+    if len(titles) > 1:  # a narrow terminal breaks them between arm and level
+        titles = [one.replace("@", " @") for one in titles]
     values = [
         ["", *key, *(f"{found[one].value:.6g}" if one in found else "" for one in conditions)]
         + [one.cell for one in found.values() if len(conditions) == 1]

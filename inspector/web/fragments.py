@@ -35,6 +35,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.nodes import STAGES, StageName, StageSummary
 from labwright.record.table import format_quantity
+from labwright.record.zips import find_zip
 
 LIVE_VIEWS: Final = ("overview", "reports", "chart", "tree", "checks", "cost", "events")
 """Views that follow a run while it runs. The chart is fetched again as a whole."""
@@ -98,7 +99,7 @@ class RunFragments:
             seedless = tuple(row.id for row in run.build_tree().rows if row.seedless)
             files = state.paper.current.released.companion_files if state.paper.current else {}
             found = tuple(list_checks(state, seedless))
-            yield self._render("checks", "main", run.name, found, tuple(files), shlex.quote(str(run.folder)))
+            yield self._render("checks", "main", run.name, found, tuple(files), shlex.quote(str(find_zip(run.folder))))
         elif view == "cost":
             status = run.read_status()
             used = format_llm_usage(status.llm_usage) if status.llm_usage is not None else []

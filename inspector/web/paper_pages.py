@@ -33,6 +33,7 @@ from labwright.pdf.reader import PdfError
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.paper import FigureReview
+from labwright.record.zips import find_zip
 
 # Word positions and page images of PDFs (`labwright.pdf`).
 
@@ -318,7 +319,7 @@ class PaperHandlers:
                 tracer = get_or_make(
                     self._tracers,
                     stamp,
-                    lambda: NumberTracer(run.state, folder, run=shlex.quote(str(run.folder))),
+                    lambda: NumberTracer(run.state, folder, run=shlex.quote(str(find_zip(run.folder)))),
                     max_entries=MAX_PAPERS_CACHED,
                 )
                 found = tracer.trace_key(key) if key else tracer.trace_number(asked) if asked is not None else None

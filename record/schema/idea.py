@@ -153,6 +153,11 @@ def _normalise_fields(raw: object) -> dict[str, Any]:
         if name in fields:
             raise IdeaError(f"{name} is given twice, once as {str(key)!r}: remove one of them")
         fields[name] = value
+    missing = [str(one.alias) for one in Idea.model_fields.values() if one.is_required() and one.alias not in fields]
+    unknown = {str(key).strip().lower(): str(key) for key in fields if key not in _CANONICAL_FIELD_NAMES.values()}
+    for name in missing:
+        for near in get_close_matches(name.lower(), unknown, 1):
+            raise IdeaError(f"{name}: Field required; did you mean it by the unknown field {unknown[near]!r}?")
     return {name: value for name, value in fields.items() if value is not None and str(value).strip()}
 
 

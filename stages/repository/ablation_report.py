@@ -89,7 +89,8 @@ def exceeds_sum(singles: Iterable[float], joint: float, *, sigma: float) -> bool
     """Return whether the effect of components that were ablated together exceeds the sum of their single effects beyond
     chance. `sigma`: standard deviation of one effect.
     """
-    return joint > MIN_TWIN_ERRORS * sigma and joint - sum(singles) > MIN_TWIN_ERRORS * sigma
+    least = max(MIN_TWIN_ERRORS * sigma, 1e-9 * abs(joint))  # without noise, sums still have floating-point errors
+    return joint > least and joint - sum(singles) > least
 
 
 def is_floor(direction: MetricDirection, baseline: float | None, value: float | None) -> bool:

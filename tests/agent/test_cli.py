@@ -142,7 +142,7 @@ def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
     found = json.loads(capsys.readouterr().out)
     assert set(found) == set(
         (
-            "run title memory model seed condition process phase next exit_code reason started last_event "
+            "run title looks memory model seed condition process phase next exit_code reason started last_event "
             "elapsed ancestry paused steering stages cost code_seconds roles budget remaining paper "
             "judgement no_judgement last_events answers cells hours collected freed tuning plan amendments "
             "diagnosis kind effects findings locked decisions protocol prior_work installed llm_usage"

@@ -63,6 +63,16 @@ def test_an_idea_that_is_not_there(place: Path, capsys: pytest.CaptureFixture[st
 ANCHOR = {"Baseline": "ridge", "Dataset": "wine", "Metric": "accuracy", "Value": 0.97, "Tolerance": 0.02, "Source": "s"}
 
 
+@pytest.mark.parametrize("command", ["run --idea idea.json", "ideate --topic topic.md"])
+def test_a_request_that_the_model_refuses_names_no_folder(
+    place: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "topic.md").write_text("Calm networks that train fast\n")
+    assert main([*command.split(), "--model", "offline"]) == 2
+    said = capsys.readouterr()
+    assert "offline model" in said.err and "runs/" not in said.out and not (place / "runs").exists()
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -76,6 +86,7 @@ ANCHOR = {"Baseline": "ridge", "Dataset": "wine", "Metric": "accuracy", "Value":
         ({**IDEA, "Title": "  "}, "Title: Field required"),
         ({**IDEA, "Title": None}, "Title: Field required"),
         (without("Name"), "Name: Field required"),
+        ({**without("Name"), "Naem": "calm"}, "Name: Field required; did you mean it by the unknown field 'Naem'?\n"),
         (without("Experiments"), "Experiments: Field required"),
         ({"Name": "calm"}, ": Title, Experiments: Field required\n"),
         ({**IDEA, "Experiments": []}, "Experiments: Tuple should have at least 1 item"),

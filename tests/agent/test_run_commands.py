@@ -294,5 +294,5 @@ def test_a_real_node_is_killed_the_run_held_and_let_go_on(
     await_condition(lambda: bool(codes))
     assert codes == [130] and main(["kill", str(folder), "n0002", "--reason", "r"]) == 2
     last = read_state(folder).process_end
-    assert last is not None and last.reason.startswith(f"stopped by {control_files.read_user_name()}: enough; ")
+    assert last is not None and last.reason.startswith(f"stopped by {control_files.read_user_name()}: enough")
     assert not [one for one in read_state(folder).nodes.values() if one.parent == "n0002"]

@@ -129,10 +129,22 @@ def test_what_is_printed_nowhere_exits_5_with_the_nearest(run: Path, capsys: pyt
     mean = float(to_plain_text(format_claims([claim_of(run)])[f"{KEY}.mean"]))
     found = traced(capsys, run, f"{100 * mean + 0.01:.2f}", code=5)
     assert found["candidates"] == [] and found["nearest"][0] == f"{mean:.3f} ({KEY}.pm)"
+    near = [float(one.partition(" ")[0]) for one in traced(capsys, run, "0.5123", code=5)["nearest"]]
+    assert len(near) > 2 and near == sorted(near, key=lambda one: abs(one - 0.5123)), "no share of 1 is a percentage"
     assert main(["trace", str(run), "-771.5"]) == 5
     assert "no such number in this paper; nearest:" in capsys.readouterr().out
     assert main(["trace", str(run), "many"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_titles_of_columns_break_between_arm_and_level() -> None:
+    names = [f"{arm}@noise{level}" for arm in ("baseline", "smoothed") for level in (0, 20, 40)]
+    origins = tuple(NumberOrigin(node="n0001", seed=1, value=0.123456, condition=name) for name in names)
+    one = TraceCandidate(kind="claim", key="k", what="mean", printed="0.1", origins=origins)
+    screen = StringIO()
+    print_lines(format_trace(NumberTrace(number="0.1", candidates=(one,))), Console(file=screen, width=80))
+    words = screen.getvalue().split()
+    assert words.count("baseline") == words.count("smoothed") == 3 and words.count("@noise20") == 2
 
 
 def test_the_page_names_every_part(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

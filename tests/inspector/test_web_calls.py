@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from labwright.inspector.archive import pack_run
 from labwright.inspector.logs import describe_small_step
 from labwright.inspector.render import format_status
 from labwright.inspector.status import read_status
@@ -25,6 +26,7 @@ from labwright.record.llm_calls import store_prompt
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import CallKey, RunTask, TokenUsage
 from labwright.record.schema.paper import PaperDraft, PaperFinding, Section
+from labwright.record.zips import open_run_folder
 from labwright.stages.paper.disclosure import format_disclosure
 from tests.inspector.sample_run import BEGAN, EventStory, make_ended, make_sample
 from tests.inspector.web_server import HOSTILE_CALL, PNG, append_events, record_story, running_server
@@ -184,6 +186,15 @@ def test_the_checks_are_of_the_draft_that_the_paper_prints(tmp_path: Path) -> No
         after = web.get("/runs/calm/checks").text
         assert "round 1 (released): all numbers, figures and citations are bound" in after
         assert wide.text not in after
+
+
+def test_the_page_of_a_zip_names_the_zip_in_its_commands(tmp_path: Path) -> None:
+    record_story(tmp_path / "calm", make_sample())
+    packed = tmp_path / "calm.zip"
+    with packed.open("xb") as target:
+        pack_run(tmp_path / "calm", target)
+    with running_server(open_run_folder(packed), read_only=True) as web:
+        assert f"scientist audit {packed}" in web.get("/runs/calm/checks").text
 
 
 def test_bars_of_time_are_shares_of_the_whole(tmp_path: Path) -> None:

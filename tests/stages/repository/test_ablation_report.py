@@ -160,6 +160,7 @@ def test_the_report_says_what_percentages_relate_to_and_what_was_detectable() ->
     report = files[REPORT_FILE]
     assert "**not compared, since no value is given**: mean 4.000, standard deviation 1.414 over 2 of 2 seeds" in report
     assert "**Baseline on fresh seeds**: mean 11.000, standard deviation 1.581 over 5 seeds" in report
+    assert "| interval, uncorrected | p, corrected |" in report and "uncorrected 95" in files[SECTION_FILE]
     assert "(+3.6%)" in report and "| no measurable difference (detectable: 2.250) |" in report
     assert (
         r"no measurable difference (detectable: \result{diff/d/score/baseline~without.detectable})"

@@ -178,6 +178,7 @@ def test_without_a_seed_means_are_compared() -> None:
 def test_twins_do_together_what_none_does_alone() -> None:
     assert exceeds_sum([0.02] * 6, 0.2, sigma=0.01) and not exceeds_sum([0.02] * 6, 0.12, sigma=0.01)
     assert not exceeds_sum([-0.01] * 6, 0.0, sigma=0.01)
+    assert not exceeds_sum([0.1, 0.7], 0.8, sigma=0.0), "0.1 + 0.7 is less than 0.8 in floating point"
 
 
 def test_a_run_without_training_is_a_floor_only_if_its_result_is_worse() -> None:
