@@ -176,8 +176,8 @@ def audit_run(run: Path) -> AuditReport:
         report.add("changed", f"the log, events to {one.events}", f"not those of {one.parent} at {one.point}")
     context, prior = state.paper.context, state.paper.prior_work
     documents = (context.documents if context is not None else ()) or (prior.papers if prior is not None else ())
-    recorded = {"data": state.search.datasets, "context": documents, "cells": state.cells}
-    recorded["templates"] = state.paper.drafts
+    recorded = {"data": bool(state.search.datasets), "context": bool(documents), "cells": bool(state.cells)}
+    recorded["templates"] = bool(state.paper.drafts)
     absent = [name for name, here in recorded.items() if here and not (folder.root / name).is_dir()]
     _check_files(report, folder, state, absent)
     if absent:

@@ -304,3 +304,9 @@ def test_numbers_of_the_paper_lead_to_measurements(web: httpx.Client) -> None:
     assert web.get(sheets[0]).headers["content-type"] == "image/png"
     [*figures] = _links(text, having="/figures/")
     assert figures and all(web.get(link).status_code == 200 for link in figures)
+
+
+def test_reproduce_calls_kinds_of_nodes_by_their_names(state: RunState, capsys: pytest.CaptureFixture[str]) -> None:
+    node = [one.id for one in state.nodes.values() if one.kind == "rung"][-1]
+    assert main(["reproduce", str(RECORDED), "--node", node]) == 0
+    assert f"{node} (reference model, seed " in capsys.readouterr().err
