@@ -55,3 +55,8 @@ def test_an_audit_counts_what_a_copy_for_reading_leaves_out(tmp_path: Path, caps
     assert shown.endswith("1 finding: the numbers of the paper were not compared with the record\n")
     assert main(["audit", str(copy), "--json"]) == 5
     assert json.loads(capsys.readouterr().out)["findings"][0]["kind"] == "not checked"
+
+
+def test_a_list_names_the_zips_of_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", str(ROOT / "examples")]) == 0
+    assert "open a zip: early-stopping.zip, noisy-labels.zip and recorded-run.zip" in capsys.readouterr().out

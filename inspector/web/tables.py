@@ -61,7 +61,8 @@ def build_grid(run: CachedRun, first: int) -> CellGrid:
     cells, plan = compute_all_cells(run.state), run.state.search.data_plan
     planned = [(use.name, one) for use in plan.datasets for one in plan.conditions] if plan is not None else []
     ranks = {place: rank for rank, place in enumerate(planned)}
-    names = sorted([*cells][::-1], key=lambda name: ranks.keys().isdisjoint(_group_by_place(cells[name])))
+    names = [*cells][::-1]
+    names.sort(key=lambda name: ranks.keys().isdisjoint(_group_by_place(cells[name])))
     first = max(0, min(first, len(names) - 1)) // NODES_PER_PAGE * NODES_PER_PAGE
     shown = {name: _group_by_place(cells[name]) for name in names[first : first + NODES_PER_PAGE]}
     places = {place for row in shown.values() for place in row}
