@@ -164,13 +164,25 @@ def test_the_paper_says_where_the_method_is_worse_and_what_to_do() -> None:
                 verdict="supported",
                 effects=(EstimateLine(key="hypothesis/calmer-under-noise/1", forms={"mean": "0.1"}),),
             ),
+            DecidedHypothesis(
+                key="hypothesis/grows-with-noise",
+                statement="s",
+                verdict="open",
+                confirmatory=False,
+                effects=(EstimateLine(key="hypothesis/grows-with-noise/1", forms={"mean": "0.1"}),),
+            ),
         ),
     )
-    title = ClaimLine(key="hypothesis.calmer-under-noise.title", printed="calmer")
-    inputs = inputs.model_copy(update={"setups": (*inputs.setups, title)})
+    ids = ("calmer-under-noise", "grows-with-noise")
+    titles = (ClaimLine(key=f"hypothesis.{one}.title", printed="calmer") for one in ids)
+    inputs = inputs.model_copy(update={"setups": (*inputs.setups, *titles)})
     draft = write_draft(inputs)
     bodies = {one.title: one.body for one in draft.sections}
     assert r"on Digits, the estimate is \result{hypothesis/calmer-under-noise/1.mean} nats" in draft.abstract
+    slope = (
+        r"on Digits is \result{hypothesis/grows-with-noise/1.mean} nats per unit of label noise rate; the hypothesis"
+    )
+    assert slope in bodies["Results"]
     places = "at noise rate 0.0 on Digits%s, Breast Cancer%s and Wine%s, at noise rate 0.2 on Wine%s and "
     places += "at noise rate 0.4 on Wine%s"
     worse = [("digits", 0), ("breast_cancer", 0), ("wine", 0), ("wine", 20), ("wine", 40)]
