@@ -20,6 +20,7 @@ from labwright.agent.settings import override_settings
 from labwright.record.branching import find_false_ancestry
 from labwright.record.claims.estimates import GRADES_BEST_FIRST
 from labwright.record.claims.requested_estimates import list_requests
+from labwright.record.claims.sentences import join_names
 from labwright.record.errors import UsageError
 from labwright.record.event_log import drop_unreleased_rewrite, parse_events, read_rows
 from labwright.record.llm_calls import EXCHANGES_LIST, find_prompt, read_exchanges
@@ -29,6 +30,7 @@ from labwright.record.retention import list_recorded_files
 from labwright.record.run_folder import ResultFolder, RunFolder, hash_file, hash_texts, list_result_folders, read_source
 from labwright.record.schema.data_plan import EvidenceGrade, Measurement
 from labwright.record.schema.nodes import Attempt, CellOutcomeLine, Node
+from labwright.record.table import format_quantity
 from labwright.review.evidence import check_draft, check_pdf, tex_runner
 from labwright.review.evidence.latex_scanner import CITE_COMMANDS
 from labwright.review.evidence.source_check import collect_used_keys
@@ -140,6 +142,8 @@ class AuditReport:
     findings: list[AuditFinding] = field(default_factory=list[AuditFinding])
     counts: Counter[str] = field(default_factory=Counter[str])
     released: bool = False
+    not_here: int = 0
+    """Recorded files that were left out of a copy without cells, such as a copy for reading."""
 
     @property
     def unbound_count(self) -> int:
@@ -172,15 +176,21 @@ def audit_run(run: Path) -> AuditReport:
         report.add("changed", f"the log, events to {one.events}", f"not those of {one.parent} at {one.point}")
     context, prior = state.paper.context, state.paper.prior_work
     documents = (context.documents if context is not None else ()) or (prior.papers if prior is not None else ())
-    recorded = {"data": state.search.datasets, "context": documents}
+    recorded = {"data": bool(state.search.datasets), "context": bool(documents), "cells": bool(state.cells)}
+    recorded["templates"] = bool(state.paper.drafts)
     absent = [name for name, here in recorded.items() if here and not (folder.root / name).is_dir()]
-    if absent:
-        more = ": datasets were not compared, and scores not recomputed" if "data" in absent else ""
-        report.add("not checked", " and ".join(absent), f"not present, as in a copy without data{more}")
     _check_files(report, folder, state, absent)
+    if absent:
+        files, cells = (
+            format_quantity(*one) for one in ((report.not_here, "recorded file"), (len(state.cells), "cell"))
+        )
+        more = f": {files}, among them those of {cells}" if "cells" in absent else ", as in a copy without data"
+        more += "; datasets were not compared, and scores not recomputed" * ("data" in absent)
+        more += "; the paper was not compared" * ("templates" in absent)
+        report.add("not checked", join_names(absent), f"not in this copy{more}")
     _check_sources(report, folder, state)
-    _check_cells(report, folder, state)
-    _check_scores(report, folder, state, with_data="data" not in absent)
+    _check_cells(report, folder, state, absent)
+    _check_scores(report, folder, state, with_data={"data", "cells"}.isdisjoint(absent))
     if state.kind != "paper":
         try:
             files = build_report_files(state, folder) if state.phase == "done" else {}
@@ -195,7 +205,7 @@ def audit_run(run: Path) -> AuditReport:
         report.add("not checked", "paper", "this run has no paper yet")
     elif not state.paper.drafts:
         report.add("missing", "paper", "the record has a paper, but no text for it")
-    else:
+    elif "templates" not in absent:
         asyncio.run(_check_paper(report, folder, state))
     if state.paper.released is not None and state.paper.drafts:
         state = rebuild_release_state(events)
@@ -215,7 +225,10 @@ def _check_files(report: AuditReport, folder: RunFolder, state: RunState, absent
     """Check that every recorded file and every dataset is present and unchanged."""
     for path, expected in list_recorded_files(state, folder):
         where = path.relative_to(folder.root)
-        if where.parts[0] in absent:
+        if where.parts[0] in absent and where.parts[0] != "cells":
+            continue
+        if "cells" in absent and not path.is_file():
+            report.not_here += 1
             continue
         report.counts["files"] += 1
         if not path.is_file():
@@ -262,12 +275,12 @@ def _check_sources(report: AuditReport, folder: RunFolder, state: RunState) -> N
                     report.add("changed", where, f"its code differs from nodes/{node.id}/source")
 
 
-def _check_cells(report: AuditReport, folder: RunFolder, state: RunState) -> None:
+def _check_cells(report: AuditReport, folder: RunFolder, state: RunState, absent: Sequence[str]) -> None:
     """Check that every executed cell has a folder, and that nodes agree with the executions of their cells."""
     if state.cells or state.required_cells:
         report.counts["cells"] += len(state.cells)
     for run in state.cells:
-        if not folder.get_cell_path(run).is_dir():
+        if "cells" not in absent and not folder.get_cell_path(run).is_dir():
             report.add("missing", f"cells/{run}", "the record has this execution of a cell, but its folder is missing")
     for node, what in find_disagreements(state):
         report.add("cells", f"node {node}", what)

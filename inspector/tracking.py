@@ -113,7 +113,7 @@ def choose_tracker(asked: str, *, force: bool = True, live: bool = True) -> Open
     if name not in ("wandb", "mlflow"):
         raise UsageError(f"--track {asked}: give wandb or mlflow, with :DIR (or for MLflow :URI) for another place")
     if find_spec(name) is None:
-        raise UsageError(f"{name} is not installed: pip install 'labwright[{name}]'")
+        raise UsageError(f"{name} is not installed: in the checkout, pip install '.[{name}]'")
     if name == "mlflow":
         server = place or os.environ.get("MLFLOW_TRACKING_URI")
         return lambda folder, now: MlflowTracker(now, server or str(folder / "mlflow"), force=force)

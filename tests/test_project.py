@@ -179,6 +179,7 @@ def test_modules_of_others_on_the_path_of_python_do_not_get_in_the_way(words: tu
 def test_links_in_the_pages_lead_somewhere() -> None:
     pages = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "runs/README.md")]
     for page in (*pages, *(ROOT / "docs").glob("*.md")):
+        assert not re.search(r"install .*labwright\[", page.read_text()), "from a checkout it is '.[NAME]'"
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
 

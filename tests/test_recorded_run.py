@@ -304,3 +304,25 @@ def test_numbers_of_the_paper_lead_to_measurements(web: httpx.Client) -> None:
     assert web.get(sheets[0]).headers["content-type"] == "image/png"
     [*figures] = _links(text, having="/figures/")
     assert figures and all(web.get(link).status_code == 200 for link in figures)
+
+
+def test_reproduce_calls_kinds_of_nodes_by_their_names(state: RunState, capsys: pytest.CaptureFixture[str]) -> None:
+    node = [one.id for one in state.nodes.values() if one.kind == "rung"][-1]
+    assert main(["reproduce", str(RECORDED), "--node", node]) == 0
+    assert f"{node} (reference model, seed " in capsys.readouterr().err
+
+
+def test_the_first_rows_of_the_cells_have_values_in_the_first_columns(web: httpx.Client) -> None:
+    grid = web.get(f"/runs/{RECORDED.stem}/cells").text
+    first = grid[grid.index("<tbody>") :].partition("</tr>")[0]
+    assert re.match(r".*?</a>.*?</td><td class=\"n o-", first, re.DOTALL), (
+        "not a row of an ablation, whose columns are last"
+    )
+
+
+def test_nodes_without_a_value_stand_below_the_axis_of_the_chart(web: httpx.Client) -> None:
+    chart = web.get(f"/runs/{RECORDED.stem}/chart").text
+    axis = float(re.findall(r'class="axis" d="M0 0V([\d.]+)', chart)[0])
+    heights = [float(one) for one in re.findall(r'class="dot k-[a-z]+ none[^>]*translate\([\d.]+ ([\d.]+)\)', chart)]
+    assert heights and min(heights) > axis + 33, "below the ticks and the name of the axis"
+    assert ">no value</text>" in chart

@@ -53,7 +53,7 @@ def run_doctor(args: Doctor) -> int:
         listed = [{"check": check, **one._asdict()} for check, one in findings]
         print(dumps({"counts": counts, "findings": listed}, indent=1))
     elif not named:
-        print_lines([Text("model      not checked: give --model to check it", style="dim")])
+        print_lines([Text(f"{'skipped':<8}{'model':<12}give --model to check it", style="dim")])
     return FINDINGS if any(one.grade == "fault" for _, one in findings) else DONE
 
 

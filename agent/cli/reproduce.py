@@ -30,6 +30,7 @@ from labwright.record.lock import acquire_lock, is_abandoned
 from labwright.record.machine import describe_differences
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
+from labwright.record.schema.nodes import KIND_NAMES
 from labwright.record.table import Table, format_quantity
 from labwright.record.zips import is_zip, open_run_folder
 from labwright.sandbox.datasets import list_source_files
@@ -123,7 +124,7 @@ async def _reproduce_nodes(
             place,
             environment_differences=find_machine_differences(state, settings),
             report=lambda one, done, of: print_to_stderr(
-                f"{done}/{of}: {one.node} ({one.kind}, seed {one.seed}) in "
+                f"{done}/{of}: {one.node} ({KIND_NAMES[one.kind]}, seed {one.seed}) in "
                 f"{format_duration(one.seconds)}{f': {one.failure}' if one.failure else ''}"
             ),
         )

@@ -53,7 +53,7 @@ def run_on_slurm(args: ClusterSlurm) -> int:
         if shutil.which(name) is None:
             raise UsageError(f"{name} is not on the PATH: run this on a login node of a SLURM cluster")
     if not RAY.exists():
-        raise UsageError("Ray is not installed: pip install 'labwright[ray]'")
+        raise UsageError("Ray is not installed: in the checkout, pip install '.[ray]'")
     folder = args.log.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     environment = prepare_environment(folder)

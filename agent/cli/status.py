@@ -37,6 +37,7 @@ from labwright.inspector.tracking import choose_tracker, send_run
 from labwright.inspector.tree import build_tree
 from labwright.models.replay import extract_exchange, format_exchange
 from labwright.record.campaign import RUNS_FOLDER, is_campaign
+from labwright.record.claims.sentences import join_names
 from labwright.record.errors import UsageError
 from labwright.record.event_log import (
     RecordError,
@@ -114,7 +115,8 @@ def list_runs(args: ListRuns) -> int:
     elif rows:
         print_table_lines([_build_run_table(rows)], Console(highlight=False, width=LIST_WIDTH))
     else:
-        print(f"{place} has no runs")
+        zips = join_names(to_plain(one.name) for one in sorted(place.glob("*.zip")))
+        print(f"{place} has no runs" + f" in folders; view, status or trace open a zip: {zips}" * bool(zips))
     return DONE
 
 

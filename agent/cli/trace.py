@@ -6,6 +6,7 @@ Also `scientist audit`.
 from __future__ import annotations
 
 import asyncio
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -175,10 +176,16 @@ def format_run_audit(report: AuditReport) -> Iterator[Text]:
             text = f"and {same[alike] - MAX_SIMILAR_SHOWN} more like this (--json lists all)"
         if printed[alike] <= MAX_SIMILAR_SHOWN or printed[alike] == same[alike]:
             yield format_line(text, colour, label=f"{finding.kind}: ")
-    yield format_line(f"checked {', '.join(f'{number} {what}' for what, number in report.counts.items()) or 'nothing'}")
+    counts = [f"{n} {re.sub(r's$|s(?= )', '', what, count=1) if n == 1 else what}" for what, n in report.counts.items()]
+    yield format_line(f"checked {', '.join(counts) or 'nothing'}")
     number = len(report.findings)
-    verdict = format_quantity(number, "finding") if number else "clean"
-    yield Text(f"{verdict}: {report.unbound_count} unbound", style="red" if number else "green")
+    verdict = "clean" if not number else format_quantity(number, "finding")
+    unbound, meaning = f"{report.unbound_count} unbound", "no checked file or value differs from the record"
+    if "bound values" in report.counts:
+        meaning += ", and each number, figure and citation of the paper comes from it"
+    elif report.released:
+        unbound = "the numbers of the paper were not compared with the record"
+    yield Text(f"{verdict}: {unbound}" + f" ({meaning})" * (not number), style="red" if number else "green")
 
 
 # --- external papers ------------------------------------------------------------------------------------------------

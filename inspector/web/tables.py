@@ -44,7 +44,8 @@ class GridPlace(NamedTuple):
 
 
 class CellGrid(NamedTuple):
-    """Nodes with cells, newest first, starting at `first` of `total`. `counts` cover all nodes."""
+    """Nodes with cells, starting at `first` of `total`: those with conditions of the plan before those of other arms,
+    then newest first. `counts` cover all nodes."""
 
     columns: tuple[tuple[str, str], ...]
     rows: tuple[tuple[str, str, tuple[GridPlace | None, ...]], ...]
@@ -58,12 +59,13 @@ class CellGrid(NamedTuple):
 def build_grid(run: CachedRun, first: int) -> CellGrid:
     """Build the grid of a run in its current state."""
     cells, plan = compute_all_cells(run.state), run.state.search.data_plan
+    planned = [(use.name, one) for use in plan.datasets for one in plan.conditions] if plan is not None else []
+    ranks = {place: rank for rank, place in enumerate(planned)}
     names = [*cells][::-1]
+    names.sort(key=lambda name: ranks.keys().isdisjoint(_group_by_place(cells[name])))
     first = max(0, min(first, len(names) - 1)) // NODES_PER_PAGE * NODES_PER_PAGE
     shown = {name: _group_by_place(cells[name]) for name in names[first : first + NODES_PER_PAGE]}
     places = {place for row in shown.values() for place in row}
-    planned = [(use.name, one) for use in plan.datasets for one in plan.conditions] if plan is not None else []
-    ranks = {place: rank for rank, place in enumerate(planned)}
     columns = tuple(sorted(places, key=lambda place: (ranks.get(place, len(ranks)), place)))
     counts = Counter(one.outcome for those in cells.values() for one in those)
     primary = plan.primary_metric.name if plan is not None else ""

@@ -213,14 +213,21 @@ def _describe_outcomes(inputs: WriteInputs, *, confirmatory: bool = False) -> li
     other words, those of confirmatory hypotheses, for the abstract."""
     plan, primary = inputs.data_plan, inputs.data_plan.primary_metric.name
     over_datasets = {one.id for one in plan.hypotheses if one.unit == "datasets"}
+    units = {
+        f"hypothesis/{one.id}/{number}": f" per unit of {plan.factor}" * ("slope(" in effect.estimand)
+        for one in plan.hypotheses
+        for number, effect in enumerate(one.effects, 1)
+        if plan.primary_metric.unit
+    }
     if inputs.decided:
         return [
             f"The registered hypothesis ``<s:hypothesis.{name}.title>'' is {one.verdict}: {place}, the estimate is "
-            f"{_print_estimate(line, plan.primary_metric.unit)}."
+            f"{_print_estimate(line, plan.primary_metric.unit + units.get(line.key, ''))}."
             if confirmatory
             else f"For the {'registered' if one.confirmatory else 'exploratory'} hypothesis "
             f"``<s:hypothesis.{name}.title>'', the estimate {place} is "
-            f"{_print_estimate(line, plan.primary_metric.unit)}; the hypothesis is {one.verdict}."
+            f"{_print_estimate(line, plan.primary_metric.unit + units.get(line.key, ''))}; "
+            f"the hypothesis is {one.verdict}."
             for one in inputs.decided
             for name in (one.key.partition("/")[2],)
             for place in (

@@ -122,7 +122,7 @@ def import_ray() -> Any:
     try:
         import ray
     except ImportError:
-        raise ClusterError("Ray is not installed: pip install 'labwright[ray]'") from None
+        raise ClusterError("Ray is not installed: in the checkout, pip install '.[ray]'") from None
     return ray
 
 

@@ -30,7 +30,7 @@ from labwright.record.retention import find_deletion_setting
 from labwright.record.run_folder import RunFolder, hash_texts, read_source
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import Measurement
-from labwright.record.schema.nodes import Node
+from labwright.record.schema.nodes import KIND_NAMES, Node
 from labwright.sandbox.datasets import DatasetSources, materialise
 from labwright.sandbox.job import DatasetError, Executor, Job, measure_all
 from labwright.sandbox.metrics import write_formulas
@@ -226,7 +226,7 @@ def select_nodes(state: RunState, names: Sequence[str] = (), *, limit: int | Non
             raise UsageError(f"this run has no node {name!r}: 'scientist tree RUN' lists them")
         if not state.nodes[name].attempts:
             kind, status = state.nodes[name].kind, state.nodes[name].status
-            raise UsageError(f"{name} ({kind}, {status}) was never executed: choose one with an attempt")
+            raise UsageError(f"{name} ({KIND_NAMES[kind]}, {status}) was never executed: choose one with an attempt")
     if names:
         return [state.nodes[name] for name in dict.fromkeys(names)]
     selected: list[Node] = []

@@ -41,7 +41,7 @@ def test_a_package_that_is_missing_is_named(
     monkeypatch.setattr("labwright.inspector.tracking.find_spec", nothing)
     assert main(["export", str(run), f"--{tracker}", str(tmp_path / "there")]) == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert f"pip install 'labwright[{tracker}]'" in line and not (tmp_path / "there").exists()
+    assert f"pip install '.[{tracker}]'" in line and not (tmp_path / "there").exists()
 
 
 class Kept:
@@ -98,7 +98,7 @@ def test_a_tracker_that_is_not_there_is_refused_before_anything_is_made(
     assert main(["run", "--idea", idea, "--runs", str(tmp_path / "runs"), "--track", "mlflow:there"]) == 2
     assert main(["run", "--idea", idea, "--runs", str(tmp_path / "runs"), "--track", "paper"]) == 2
     said = capsys.readouterr().err.splitlines()
-    assert "pip install 'labwright[mlflow]'" in said[0] and "give wandb or mlflow" in said[1]
+    assert "pip install '.[mlflow]'" in said[0] and "give wandb or mlflow" in said[1]
     assert not (tmp_path / "runs").exists()
 
 
