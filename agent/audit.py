@@ -177,7 +177,7 @@ def audit_run(run: Path) -> AuditReport:
     context, prior = state.paper.context, state.paper.prior_work
     documents = (context.documents if context is not None else ()) or (prior.papers if prior is not None else ())
     recorded = {"data": bool(state.search.datasets), "context": bool(documents), "cells": bool(state.cells)}
-    recorded["templates"] = bool(state.paper.drafts)
+    recorded["templates"] = bool(state.paper.template_sha256)
     absent = [name for name, here in recorded.items() if here and not (folder.root / name).is_dir()]
     _check_files(report, folder, state, absent)
     if absent:
