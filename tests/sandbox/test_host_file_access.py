@@ -326,7 +326,11 @@ def test_files_without_end_are_a_limit_though_they_are_empty(tmp_path: Path, mon
 def test_code_ends_before_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Deleted files that are only mapped, or in a socket, are in no list."""
     free = [8 * 10**8]
-    monkeypatch.setattr("labwright.sandbox.isolation.processes._read_free_bytes", lambda _: free[0])
+
+    def read_free(_: object) -> int:
+        return free[0]
+
+    monkeypatch.setattr("labwright.sandbox.isolation.processes._read_free_bytes", read_free)
     watchdog = watch_disk(tmp_path, 10**12)
     watchdog.start()
     watchdog.stop()
