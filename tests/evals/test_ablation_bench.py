@@ -139,7 +139,8 @@ def test_an_agent_reads_the_sections_that_it_asks_for(tmp_path: Path) -> None:
         return Models(ScriptedModel.from_role_functions(paper_ablations=reads), log, ModelSettings(), time.monotonic)
 
     bench = AblationBenchWork(planner="agent", judges=())
-    for task, sees_result in (("reviewer", True), ("author", False)):
+    tasks: tuple[tuple[Task, bool], ...] = (("reviewer", True), ("author", False))
+    for task, sees_result in tasks:
         asked.clear()
         [first, *_] = read_papers(str(folder), task, "test")
         [found] = asyncio.run(run_bench(bench, [first], tmp_path / task, MemoryLog(), opened))
