@@ -145,7 +145,7 @@ def test_the_run_of_a_language_model_opens_and_its_numbers_are_traced(
 ) -> None:
     run = MODEL
     state = read_state(open_run_folder(run))
-    assert state.paper.released is not None and state.paper.released.released and state.paper.version == 2
+    assert state.paper.released is not None and state.paper.released.released and state.paper.version == 3
     assert [one.verdict for one in decide_hypotheses(state) if one.confirmed] == ["supported"] * 2
     assert main(["trace", str(run), "0.46"]) == 0
     assert "n0040  10000  -0.00278552" in capsys.readouterr().out
