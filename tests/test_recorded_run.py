@@ -153,7 +153,7 @@ def test_the_run_of_a_language_model_opens_and_its_numbers_are_traced(
     assert (
         sum(open_replay(f"replay:{tmp_path / 'exchange.jsonl'}").recorded_answers.values())
         == len(state.calls.answers)
-        == 76
+        == 109
     )
     with running_server(open_run_folder(run)) as client:
         page = client.get("/runs/early-stopping").text
