@@ -142,6 +142,7 @@ class MemoryMeter:
         usage.current_host_bytes = use.private + use.shared
         usage.peak_host_bytes = max(usage.peak_host_bytes, usage.current_host_bytes, *map(_read_peak_bytes, processes))
         if self._nvml is not None and lease.devices:
+            usage.processes |= list_process_tree(root)  # reading the memory above may have taken long
             with suppress(GpuError):
                 self._sample_gpus(self._nvml, lease, usage)
 
