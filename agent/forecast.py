@@ -199,7 +199,7 @@ def forecast_run(plan: DataPlan, datasets: Sequence[DatasetFacts], settings: Set
         likely=min(limit, ran.likely * min(plan.expected_seconds, timeout)) / 3600,
         most=min(limit, ran.most * timeout * (1 + RETRY_FACTOR) / 2) / 3600,
     )
-    gpus = settings.sandbox.gpus_per_node / settings.sandbox.slots_per_gpu
+    gpus = table.gpus()
     gpu_hours = Amount(likely=gpus * hours.likely, most=gpus * hours.most)
     predicted = sum(
         (one.sizes.get("validation", 0) + one.sizes.get("test", 0)) * max(1, one.classes) for one in datasets

@@ -327,7 +327,7 @@ def _format_tokens(cost: RoleUsage, unit: str = "") -> str:
 
 
 UNDECIDED = "not decided yet"
-"""What is said instead of a verdict until fresh seeds give one."""
+"""Replaces the verdict until fresh seeds give one."""
 
 
 def format_decision(one: HypothesisDecision, *, is_preview: bool) -> str:

@@ -192,6 +192,7 @@ def build_headline(state: RunState) -> Headline | None:
 
 
 def _exchange_sides(one: ClaimDifference) -> ClaimDifference:
+    """Return the difference `other - condition` of a difference `condition - other`."""
     low, high = (None if end is None else -end for end in (one.high, one.low))
     values = tuple(0.0 - value for value in one.values)
     sides = {"condition": one.other, "other": one.condition}

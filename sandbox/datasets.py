@@ -179,8 +179,8 @@ def materialise(
             source.check_unchanged()  # large datasets are read in chunks
         # by the fingerprint, code could check guesses of all labels
         seen = facts.model_copy(update={"fingerprint": ""})
-        for archive, told in zip(archives, (seen, facts), strict=False):
-            archive.add("meta", ArrayStream.from_array(np.array(told.model_dump_json())))
+        for archive, content in zip(archives, (seen, facts), strict=False):
+            archive.add("meta", ArrayStream.from_array(np.array(content.model_dump_json())))
         archives[0].add("about", ArrayStream.from_array(np.array(json.dumps(about))))
     return facts
 

@@ -211,22 +211,22 @@ def write_draft(inputs: WriteInputs) -> PaperDraft:
 def _describe_outcomes(inputs: WriteInputs, *, confirmatory: bool = False) -> list[str]:
     """Report each effect of the hypotheses; without any, the comparisons by the primary metric. With `confirmatory`, in
     other words, those of confirmatory hypotheses, for the abstract."""
-    plan, primary = inputs.data_plan, inputs.data_plan.primary_metric.name
+    plan, primary, unit = inputs.data_plan, inputs.data_plan.primary_metric.name, inputs.data_plan.primary_metric.unit
     over_datasets = {one.id for one in plan.hypotheses if one.unit == "datasets"}
     units = {
-        f"hypothesis/{one.id}/{number}": f" per unit of {plan.factor}" * ("slope(" in effect.estimand)
+        f"hypothesis/{one.id}/{number}": f"{unit} per unit of {plan.factor}"
         for one in plan.hypotheses
         for number, effect in enumerate(one.effects, 1)
-        if plan.primary_metric.unit
+        if unit and "slope(" in effect.estimand
     }
     if inputs.decided:
         return [
             f"The registered hypothesis ``<s:hypothesis.{name}.title>'' is {one.verdict}: {place}, the estimate is "
-            f"{_print_estimate(line, plan.primary_metric.unit + units.get(line.key, ''))}."
+            f"{_print_estimate(line, units.get(line.key, unit))}."
             if confirmatory
             else f"For the {'registered' if one.confirmatory else 'exploratory'} hypothesis "
             f"``<s:hypothesis.{name}.title>'', the estimate {place} is "
-            f"{_print_estimate(line, plan.primary_metric.unit + units.get(line.key, ''))}; "
+            f"{_print_estimate(line, units.get(line.key, unit))}; "
             f"the hypothesis is {one.verdict}."
             for one in inputs.decided
             for name in (one.key.partition("/")[2],)

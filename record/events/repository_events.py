@@ -83,6 +83,11 @@ class BaselineChecked(FrozenModel):
     seconds: float | None = Field(default=None, description="run time, if there was only one run")
     why: str = Field(default="", description="why it failed")
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether one run of a variant is enough, since the command does not vary."""
+        return self.same_seed == "does not vary"
+
 
 class PartsFound(FrozenModel):
     """Parts that can be ablated, and excluded candidates with reasons."""

@@ -79,7 +79,7 @@ class RunBranched(FrozenModel):
 
 
 CTRL_C = "Ctrl-C"
-"""Who asked for a stop by SIGINT."""
+"""`CommandReceived.by` of a stop by SIGINT."""
 
 
 class CommandReceived(FrozenModel):

@@ -63,10 +63,8 @@ def differences(name: str) -> None:
             points = [(at, point) for at, point in enumerate(series["points"]) if point is not None]
             shift = (k - (len(panel["series"]) - 1) / 2) * width
             seeds = [(at + shift - 0.22 * width, value) for at, point in points for value in point["values"]]
-            axis.plot(
-                *(zip(*seeds, strict=True) if seeds else ([], [])),
-                **{**drawn, "markersize": 1.8, "alpha": 0.5, "markeredgewidth": 0},
-            )
+            if seeds:
+                axis.plot(*zip(*seeds, strict=True), **{**drawn, "markersize": 1.8, "alpha": 0.5, "markeredgewidth": 0})
             axis.errorbar(
                 [at + shift + 0.12 * width for at, _ in points],
                 [point["mean"] for _, point in points],

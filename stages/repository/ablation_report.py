@@ -266,7 +266,7 @@ def build_report_files(state: RunState) -> dict[str, str]:
         "replaced": format_command_line(given) if ran != given else "",
         "is_metric_given": bool(state.read_setting("code.metric")),
         "is_seeded": any("{seed}" in word for word in ran),
-        "is_exact": code.baseline is not None and code.baseline.same_seed == "does not vary",
+        "is_exact": code.baseline is not None and code.baseline.is_exact,
         "is_scored": found is not None and found.command.metric.startswith(PREDICTIONS_KIND),
         "baseline": compute_baseline_claim(state),
         "fresh_baseline": compute_baseline_claim(state, fresh=True),

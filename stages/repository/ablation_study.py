@@ -235,7 +235,7 @@ class RepositoryAblation:
         if value is None or baseline is None:
             return self._record_gate(name, way, arm, "failed", run.failure.message if run.failure else ""), None
         check = self.context.state.repository.baseline
-        is_repeatable = check is not None and check.same_seed in ("same digits", "does not vary")
+        is_repeatable = check is not None and (check.same_seed == "same digits" or check.is_exact)
         reached = self._is_reached(mutation)
         gate = classify_patch_run(baseline, value, reached=reached, repeatable=is_repeatable)
         if gate == "no effect" and not self._is_exact:  # equal digits at one seed may be chance
@@ -403,7 +403,7 @@ class RepositoryAblation:
     def _is_exact(self) -> bool:
         """Whether one run of an arm is enough, since the command does not vary."""
         check = self.context.state.repository.baseline
-        return check is not None and check.same_seed == "does not vary"
+        return check is not None and check.is_exact
 
     def _list_all_values(self) -> list[list[float]]:
         """Return the values of every arm of the search."""
