@@ -161,8 +161,9 @@ async def test_a_lost_actor_or_machine_loses_only_its_running_cells(
         if what == "machine":
             cluster.machines[-1].kill()
         else:
-            for one in find_actor_processes(cluster)[:1]:
-                one.kill()
+            next(one for one in find_actor_processes(cluster) if one not in others).kill()
+
+    others = find_actor_processes(cluster)  # those of the shared executor
 
     commit = CommittedCells(after=2, then=kill)
     outcome = await run_job(executor, celled(tmp_path / "a", 9, 0.5), commit=commit)
@@ -176,17 +177,18 @@ async def test_a_lost_actor_or_machine_loses_only_its_running_cells(
 async def test_leaving_the_stream_leaves_no_process_and_the_machines_usable(
     cluster: RayCluster, executor: RayExecutor, tmp_path: Path
 ) -> None:
+    others = find_actor_processes(cluster)  # those of the shared executor
     job = replace(celled(tmp_path / "a", 4, 60.0), watched=True)  # its progress comes up while it runs
     async with executor.measure(job) as stream:
         async for _ in stream:
-            if find_kernel_processes(cluster):
+            if find_kernel_processes(cluster, others):
                 break
-    assert not find_kernel_processes(cluster)
+    assert not find_kernel_processes(cluster, others)
     outcome = await run_job(executor, celled(tmp_path / "b", 2, 0.0))
     assert outcome.failure is None
     await executor.close()
-    assert not find_kernel_processes(cluster)
-    assert await asyncio.to_thread(holds_eventually, lambda: not find_actor_processes(cluster))
+    assert not find_kernel_processes(cluster, others)
+    assert await asyncio.to_thread(holds_eventually, lambda: {*find_actor_processes(cluster)} <= {*others})
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -280,10 +282,10 @@ def test_ray_is_started_here_without_an_address_and_ends_with_its_process() -> N
     assert gone and not alive
 
 
-def find_kernel_processes(cluster: RayCluster) -> list[psutil.Process]:
-    """Return the processes that run kernels on the machines."""
+def find_kernel_processes(cluster: RayCluster, others: list[psutil.Process]) -> list[psutil.Process]:
+    """Return the processes that run kernels on the machines, without those of other actors."""
     found: list[psutil.Process] = []
-    for actor in find_actor_processes(cluster):
+    for actor in {*find_actor_processes(cluster)} - {*others}:
         with suppress(psutil.Error):
             found += [one for one in actor.children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
     return found
