@@ -88,16 +88,19 @@ def test_a_failed_sync_leaves_no_line(path: Path, monkeypatch: pytest.MonkeyPatc
 # --- reading while it is written --------------------------------------------------------------------------------------
 
 WRITER = """
-import sys
+import sys, time
 from pathlib import Path
 from labwright.record.event_log import EventLog
 from labwright.record.events.run_events import CommandReceived
-log = EventLog(Path(sys.argv[1]))
-for k in range(int(sys.argv[2])):
+path, count = Path(sys.argv[1]), int(sys.argv[2])
+log, until = EventLog(path), time.monotonic() + 300
+for k in range(count):
+    while k == count // 2 and len(list(path.parent.glob("reader-*"))) < 2 and time.monotonic() < until:
+        time.sleep(0.01)
     log.append(CommandReceived(verb="note", text=str(k) + "x" * (k * 37 % 9000)))
 """
 READER = """
-import sys
+import os, sys
 from pathlib import Path
 from labwright.record.event_log import EventLogTail, is_run
 run, seen = Path(sys.argv[1]), []
@@ -108,7 +111,9 @@ while len(seen) < int(sys.argv[2]):
     new = tail.read()
     assert not (tail.restarted and seen)
     seen += [event.text.rstrip("x") for event, _ in new]
-    reads += bool(new)
+    if new:
+        reads += 1
+        (run / f"reader-{os.getpid()}").touch()
 assert seen == [str(k) for k in range(len(seen))]
 print(reads)
 """

@@ -21,11 +21,18 @@ pytestmark = pytest.mark.slow
 RENDEZVOUS = """
 import pathlib, time
 here = pathlib.Path.cwd()
-(here / 'in').touch()
 until = time.monotonic() + 30
-while len(list(here.parents[4].glob('*/kernels/*/cells/*/in'))) < 2 and time.monotonic() < until:
+
+def count(name):
+    return len(list(here.parents[4].glob('*/kernels/*/cells/*/' + name)))
+
+(here / 'in').touch()
+while (met := count('in')) < 2 and time.monotonic() < until:
     time.sleep(0.01)
-print(len(list(here.parents[4].glob('*/kernels/*/cells/*/in'))))
+(here / 'met').touch()
+while count('met') < 2 <= count('in') and time.monotonic() < until:  # the folder of a cell goes with it
+    time.sleep(0.01)
+print(met)
 """
 
 
