@@ -25,6 +25,8 @@ from tests.execution_cache import VARIABLE, reusing_executions_between_runs
 MODELS = "pydantic_ai.models"
 STORE = "SCIENTIST_SANDBOX__STORE"
 
+gc.set_threshold(50_000)  # as `scientist` does: looking for garbage would take a tenth of the time
+
 # The suite starts hundreds of kernels and commands: without .pyc files each would compile all sources again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
