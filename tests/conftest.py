@@ -141,6 +141,12 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         gc.enable()
 
 
+def pytest_sessionfinish() -> None:
+    """Look for garbage once; pytest does so five times, through the objects that are left then."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Use two and a half times as many workers as cores for slow tests, which wait for kernels, servers and time
