@@ -51,7 +51,7 @@ test-fast: setup  ## the tests of single parts, on all cores: no kernel, no TeX,
 check: setup  ## lint, format, types, and who may import whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
-	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/pyrefly check --python-interpreter-path $(BIN)/python
 	$(BIN)/lint-imports --no-logo
 
 bench: setup  ## what is too slow for the tests: sweeps marked `bench`, and measures as JSON in build/bench/

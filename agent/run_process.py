@@ -246,7 +246,8 @@ class RunProcess:
     """The repository, if the start of the study has opened it."""
 
     async def run(self) -> int:
-        self.signals, self.main, self.stop_reason = RunControl(), asyncio.current_task(), ""
+        self.signals, self.stop_reason = RunControl(), ""
+        self.main: asyncio.Task[object] | None = asyncio.current_task()
         self.began, self.before = self.signals.read_clock(), self.log.state.active_seconds
         executor = open_executor(
             self.settings.search.num_workers,

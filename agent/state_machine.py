@@ -34,7 +34,7 @@ async def run_state_machine(steps: Mapping[Phase, Step], state: Callable[[], Run
     # slow import, only needed when a run is working
     from langgraph.graph import END, START, StateGraph
 
-    graph: Any = StateGraph(GraphProgress)
+    graph: Any = StateGraph(GraphProgress)  # pyrefly: ignore  a NamedTuple works
     phases = tuple(steps)
 
     def route(progress: GraphProgress) -> str:

@@ -357,7 +357,7 @@ def measure_study(kind: str, program: str, folder: Path, faults: int) -> dict[st
     def open_noting(settings: ModelSettings) -> Any:
         return NotingBackend(open_backend(settings), researcher)
 
-    run.open_backend = preflight.open_backend = open_noting  # pyright: ignore[reportAttributeAccessIssue]
+    run.open_backend = preflight.open_backend = open_noting
     began = time.monotonic()
     code = run_command(build_command(kind, program, folder))
     state = read_state(folder / "run")

@@ -370,7 +370,7 @@ def check_one(plan: DataPlan, drawn: Confirmations, number: int) -> str:
                 effect,
                 f"hypothesis/h/{place}",
                 runs,
-                drawn=draws,
+                drawn=draws,  # pyrefly: ignore  its keys are tuples
                 samples={use.name: SampleSize(case.units, worth) for use in plan.datasets},
             )
     return decide_from_runs(plan, runs, confirmed=True, find_resampled=over.get)[0].verdict

@@ -270,7 +270,6 @@ def make_trial(number: int, value: float) -> TrialResult:
         number=number,
         setting={},
         code="",
-        share=1.0,
         node="",
         kind="trial",
         outcome="measured",

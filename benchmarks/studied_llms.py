@@ -150,7 +150,7 @@ def run_study(run: Path, url: str, questions: Path, cap: float) -> int:
     from labwright.agent import run as running
     from labwright.agent.settings import compose_settings
 
-    def opened(_: Any) -> Any:
+    def opened(settings: Any) -> Any:
         return make_model()
 
     running.open_backend = opened

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from scipy.stats import rankdata  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+from scipy.stats import rankdata  # pyrefly: ignore
 
 from labwright.evals.intervals import Interval, Proportion, Z, compute_proportion
 from labwright.record.schema import FrozenModel

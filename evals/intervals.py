@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binomtest  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+from scipy.stats import binomtest  # pyrefly: ignore
 
 from labwright.record.schema import FrozenModel
 

@@ -168,7 +168,7 @@ def decide_outcome(a_first: Better, b_first: Better) -> PairOutcome:
     """Return the outcome of two verdicts: a win if both prefer one paper, order bias if both prefer one position."""
     if a_first == b_first:
         return "tie" if a_first == "neither" else "order bias"
-    return {("first", "second"): "a", ("second", "first"): "b"}.get((a_first, b_first), "tie")  # pyright: ignore
+    return {("first", "second"): "a", ("second", "first"): "b"}.get((a_first, b_first), "tie")  # pyrefly: ignore
 
 
 def tally_pairs(names: Sequence[str], pairs: Sequence[JudgedPair]) -> PairTally:

@@ -36,13 +36,13 @@ def convert_event(at: float, body: str) -> LogRow:
 def remove_unused(value: Any) -> Any:
     """Return a value without the fields that format 5 does not have, at every depth."""
     if isinstance(value, dict):
-        found: dict[str, Any] = value  # pyright: ignore
+        found: dict[str, Any] = value  # pyrefly: ignore
         return {
             key: remove_unused(one)
             for key, one in found.items()
             if not any(key == name and fields <= found.keys() for name, fields in UNUSED)
         }
-    return [remove_unused(one) for one in value] if isinstance(value, list) else value  # pyright: ignore
+    return [remove_unused(one) for one in value] if isinstance(value, list) else value  # pyrefly: ignore
 
 
 def convert_run(path: Path) -> None:

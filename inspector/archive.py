@@ -99,7 +99,7 @@ def _pack(
                     left.append(f"{name} (contains an API key)")
                     continue
                 opened.seek(0)
-                about = zipfile.ZipInfo(f"{run.resolve().name}/{name}", moment)  # pyright: ignore[reportArgumentType]
+                about = zipfile.ZipInfo(f"{run.resolve().name}/{name}", moment)  # pyrefly: ignore
                 about.compress_type, about.create_system = compression, 3
                 about.external_attr = (stat.S_IFREG | 0o644) << 16
                 about.file_size = os.fstat(file).st_size

@@ -373,7 +373,7 @@ def _count_stage(state: RunState, stage: StageName, without_seed: Sequence[str])
     return StageCounts(
         **stage_fields(state, stage),
         searched=sum(node.kind in SEARCH_KINDS and node.is_finished for node in nodes),
-        nodes=dict(Counter(node.status for node in nodes)),
+        nodes=dict(Counter[str](node.status for node in nodes)),
         replicates=sum(node.kind == "replicate" and node.is_finished for node in nodes),
         seedless=tuple(node for node in without_seed if state.nodes[node].stage == stage),
     )

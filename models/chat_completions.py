@@ -21,7 +21,7 @@ _HTML_PAGE = re.compile(r"\s*<(!doctype html|html|head|body)", re.IGNORECASE)
 
 def make_lenient(model: OpenAIChatModel) -> None:
     """Make a model accept responses that are almost in OpenAI's format."""
-    strict = model._process_response  # pyright: ignore[reportPrivateUsage]  no public hook sees the whole answer
+    strict = model._process_response  # pyrefly: ignore  no public hook sees the whole answer
 
     def process(response: ChatCompletion | str, **more: Any) -> ModelResponse:
         if isinstance(response, str) and _HTML_PAGE.match(response):
@@ -31,7 +31,7 @@ def make_lenient(model: OpenAIChatModel) -> None:
             )
         return strict(_repair_response(response) if isinstance(response, ChatCompletion) else response, **more)
 
-    model._process_response = process  # pyright: ignore[reportPrivateUsage]
+    model._process_response = process  # pyrefly: ignore
 
 
 def _repair_response(response: ChatCompletion) -> ChatCompletion:

@@ -266,7 +266,7 @@ async def query_context_tokens(client: AsyncOpenAI, address: ModelAddress, *, ti
             return await _query_ollama_tokens(client, address, timeout)
         served = await _query_listing(client, "/models")
         own = next((one for one in served.data if one.id == address.model), None)
-        return own and (own.max_model_len or own.context_length or own.context_window)
+        return None if own is None else own.max_model_len or own.context_length or own.context_window
     except APIConnectionError as error:
         raise ConnectionError(str(error)) from None
     except (OpenAIError, ValueError, RecursionError):

@@ -262,7 +262,7 @@ def make_encodable(response: ModelResponse) -> None:
         if isinstance(part, TextPart):
             part.content = replace_unencodable(part.content)
         elif isinstance(part, ToolCallPart):
-            part.args = replace_unencodable(part.args)  # pyright: ignore[reportAttributeAccessIssue]  of the same type
+            part.args = replace_unencodable(part.args)  # pyrefly: ignore  of the same type
 
 
 def make_transport_error(

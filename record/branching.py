@@ -68,7 +68,7 @@ def _count_before_stage(events: Sequence[tuple[Event, float]], state: RunState, 
     if stage == STAGES[0]:
         decisions = ((at, event.action) for at, (event, _) in enumerate(events) if isinstance(event, DecisionMade))
         return next((at for at, action in decisions if not isinstance(action, RunTask)), len(events))
-    before = STAGES[[*STAGES].index(stage) - 1]
+    before = STAGES[[str(one) for one in STAGES].index(stage) - 1]
     if not state.search.stages[before].is_settled:
         raise BranchPointError(f"the {stage} stage has not started: {state.search.stage} is in progress")
     if state.search.stages[before].best is None:

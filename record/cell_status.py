@@ -218,9 +218,9 @@ def build_hours_table(state: RunState) -> tuple[PhaseHours, ...]:
     hours, probes = state.search.hours, sum(one.seconds for one in state.search.probes)
     rest = None if hours is None else hours.total - hours.confirmation - hours.scoring - hours.write_up
     rows = (
-        ("confirmation", hours and hours.confirmation, spent["confirmation"]),
-        ("test scoring", hours and hours.scoring, probes),
-        ("paper", hours and hours.write_up, writing),
+        ("confirmation", None if hours is None else hours.confirmation, spent["confirmation"]),
+        ("test scoring", None if hours is None else hours.scoring, probes),
+        ("paper", None if hours is None else hours.write_up, writing),
         ("exploration", rest, spent["exploration"]),
     )
     return tuple(PhaseHours(phase=phase, planned=planned, spent=used) for phase, planned, used in rows)

@@ -373,7 +373,7 @@ def _evaluate(one: Expression, at: EvaluationContext) -> EstimandValue:
             return _evaluate(one.operand, replace(at, dataset=_resolve_name(one.dataset, "datasets", at)))
         case Aggregate():
             axis, names = _resolve_axis(one.axis, one.names, at)
-            values = [_evaluate(one.operand, replace(at, **{axis[:-1]: name})) for name in names]
+            values = [_evaluate(one.operand, replace(at, **{axis[:-1]: name})) for name in names]  # pyrefly: ignore
             return _apply_aggregate(one, axis, names, values, at)
         case TunedArm():
             _, names = _resolve_axis("levels", one.names, at)

@@ -72,7 +72,7 @@ def apply_plan_edits(plan: P, edits: Sequence[PlanEdit]) -> P:
         except ValueError as error:
             raise ValueError(f"edit {number}, {edit.path!r}: {error}") from None
     try:
-        return type(plan).model_validate(content)
+        return plan.__class__.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
         raise ValueError(f"the edited plan is invalid at {'.'.join(map(str, first['loc']))}: {first['msg']}") from None

@@ -160,9 +160,9 @@ def is_same_data(first: FigureFacts, second: FigureFacts) -> bool:
     return bool(ours) and ours == theirs and not apart
 
 
-def _drawn_statistics(facts: FigureFacts) -> list[list[tuple[float | int | None, ...]]]:
+def _drawn_statistics(facts: FigureFacts) -> list[list[tuple[float | None, ...]]]:
     """Return statistics of all series with three or more values, by panel."""
-    panels = [
+    panels: list[list[tuple[float | None, ...]]] = [
         sorted(
             (one.points, one.low, one.high, one.mean, one.first, one.last)
             for one in axes.drawn

@@ -468,7 +468,7 @@ class ScriptRun:
             failure,
             self._transcript,
             kernel_unusable=over or answer is None or answer.over,
-            training=answer and answer.training,
+            training=None if answer is None else answer.training,
             peak_process_bytes=answer.peak if answer is not None else 0,
         )
 

@@ -52,7 +52,7 @@ class BundledDataset:
     def load(self) -> Examples:
         """Load all examples, always in the same order. scikit-learn is imported here so that listing datasets stays
         fast."""
-        from sklearn import datasets  # pyright: ignore[reportMissingTypeStubs]
+        from sklearn import datasets
 
         loaded = getattr(datasets, f"load_{self.name}")()
         return Examples(

@@ -231,7 +231,7 @@ class Nvml:
     if the driver does not answer, as does the constructor if there is none."""
 
     def __init__(self) -> None:
-        import pynvml  # pyright: ignore[reportMissingTypeStubs]  # only needed with a GPU
+        import pynvml  # only needed with a GPU
 
         self._nvml: Any = pynvml
         self._call(pynvml.nvmlInit)

@@ -179,6 +179,6 @@ def _pack_error(error: BaseException) -> bytes:
 
 
 if __name__ == "__main__":
-    from labwright.sandbox.limited_process import serve as serve_imported
+    from labwright.sandbox import limited_process  # what is pickled is found there
 
-    serve_imported(Connection(int(sys.argv[1])), int(sys.argv[2]), float(sys.argv[3]))
+    limited_process.serve(Connection(int(sys.argv[1])), int(sys.argv[2]), float(sys.argv[3]))

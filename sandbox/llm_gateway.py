@@ -379,8 +379,8 @@ def _parse_json_field(text: str, field: str, inner: AnswerParser) -> float | Non
 
     with suppress(ValueError, RecursionError):
         fields: Any = json.loads(text[text.index("{") : text.rindex("}") + 1], object_pairs_hook=reject_duplicates)
-        if isinstance(fields, dict) and isinstance(fields.get(field), str | int | float):  # pyright: ignore[reportUnknownMemberType]
-            return inner(str(fields[field]))  # pyright: ignore[reportUnknownArgumentType]
+        if isinstance(fields, dict) and isinstance(fields.get(field), str | int | float):  # pyrefly: ignore
+            return inner(str(fields[field]))  # pyrefly: ignore
     return None
 
 

@@ -393,7 +393,7 @@ class SklearnFunction:
 @lru_cache(maxsize=256)
 def _find_sklearn_function(wanted: MetricFormula) -> SklearnFunction:
     """Return scikit-learn's scorer or function of that name, with its arguments. Raises `FormulaError`."""
-    from sklearn import metrics  # pyright: ignore[reportMissingTypeStubs]
+    from sklearn import metrics
 
     library: Any = metrics
     name, sign, more = wanted.metric, 1, dict[str, Any]()

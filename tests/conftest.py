@@ -106,7 +106,7 @@ settings.register_profile("test", max_examples=20, deadline=None)
 settings.register_profile("bench", max_examples=300, deadline=None)
 
 
-def _skip_sync(_: object) -> None:
+def _skip_sync(fd: object) -> None:
     """Stands for `os.fsync`: what a killed process wrote survives without it, and no test cuts the power."""
 
 

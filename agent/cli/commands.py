@@ -532,7 +532,7 @@ def run_program(arguments: list[str] | None) -> int:
     """Run a command line and return its exit code; every error is one line on stderr."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # pyright: ignore  print '?' if the terminal lacks Unicode
+            stream.reconfigure(errors="replace")  # pyrefly: ignore  print '?' if the terminal lacks Unicode
     import_module("labwright.evals.commands")  # adds its commands to `app`; agent does not import evals
     read_keys(Path(), os.environ)
     normalise_no_proxy(os.environ)

@@ -167,7 +167,7 @@ class CliCommand:
             for name, one in fields.items()
         ]
         first_sentence = " ".join((cls.__doc__ or "").split()).partition(". ")[0].rstrip(".") + "."
-        command.__signature__ = inspect.Signature(parameters)  # pyright: ignore  what typer reads
+        command.__signature__ = inspect.Signature(parameters)  # pyrefly: ignore  what typer reads
         command.__annotations__ = {one.name: one.annotation for one in parameters}
         to.command(
             name or cls.__name__.lower(), cls=ProgramCommand, help=cls.__doc__, short_help=first_sentence, **options

@@ -172,7 +172,7 @@ def _is_left_over(folder: Path) -> bool:
 def count_verdicts(found: RunReproduction) -> dict[str, dict[str, int]]:
     """Count the verdicts on the paper's numbers and on other values."""
     return {
-        what: dict(Counter(one.verdict for one in found.numbers if one.claim == claim))
+        what: dict(Counter[str](one.verdict for one in found.numbers if one.claim == claim))
         for what, claim in (("claims", True), ("others", False))
     }
 

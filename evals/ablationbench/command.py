@@ -174,7 +174,7 @@ def run_ablation_bench(args: BenchAblation) -> int:
             results = asyncio.run(run_bench(bench, papers, args.out, log, make_opener(settings)))
     except STOPS:
         return print_interrupted()
-    k = {task: bench.max_entries(task) for task in tasks}
+    k: dict[str, int] = {task: bench.max_entries(task) for task in tasks}
     made = build_table(results, split=args.split, planner=bench.planner, judges=bench.judges, k=k)
     return report_results(
         args.out, made, table_to_csv(made), format_bench(made), is_complete=made.is_complete, json=args.json

@@ -310,6 +310,6 @@ def _to_ablation(entry: PlannedAblation, name: str) -> Ablation:
         part=entry.ablated_part or entry.name,
         why="-",
         metrics=entry.metrics or ("-",),
-        action="remove" if bare else _VERBS[entry.action],  # pyright: ignore[reportArgumentType]
+        action="remove" if bare else _VERBS[entry.action],  # pyrefly: ignore
         replacement="" if bare else " ".join(sorted(entry.replacement)),
     )

@@ -12,7 +12,7 @@ from math import log2
 from typing import Any, TypeVar, cast
 
 from pydantic import Field
-from scipy.sparse import csgraph, csr_array  # pyright: ignore[reportMissingTypeStubs]
+from scipy.sparse import csgraph, csr_array  # pyrefly: ignore
 
 from labwright.evals.intervals import MeanWithInterval, compute_mean
 from labwright.record.claims.estimates import compute_p_value

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import (  # pyright: ignore[reportMissingTypeStubs]
-    kendalltau,  # pyright: ignore[reportUnknownVariableType]
-    mannwhitneyu,  # pyright: ignore[reportUnknownVariableType]
-    spearmanr,  # pyright: ignore[reportUnknownVariableType]
+from scipy.stats import (  # pyrefly: ignore
+    kendalltau,  # pyrefly: ignore
+    mannwhitneyu,  # pyrefly: ignore
+    spearmanr,  # pyrefly: ignore
 )
 
 from labwright.evals.agreement.scores import ScaleRange, ScoredPaper

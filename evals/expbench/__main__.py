@@ -104,10 +104,11 @@ def build_work_record(state: RunState) -> dict[str, Any]:
     """Build the record of executions, output files and the author's tool calls, for the monitor."""
     ran = [one.attempts[-1] for one in list_experiment_nodes(state) if one.attempts]
     called = ((state.calls.answers[key].answer, one.result) for key, one in state.calls.tool_uses.items())
-    codes = {None: 0, "timeout": None}
+    codes: dict[str | None, int | None] = {None: 0, "timeout": None}
     return {
         "commands": [
-            {"argv": ["bash", SCRIPT_FILE], "exit": codes.get(one.failure and one.failure.kind, 1)} for one in ran
+            {"argv": ["bash", SCRIPT_FILE], "exit": codes.get(None if end is None else end.kind, 1)}
+            for end in (one.failure for one in ran)
         ],
         "reads": [],
         "log": "\n\n".join(f"{json.dumps(call)}\n{result}" for call, result in called),

@@ -300,7 +300,7 @@ def find_claims(text: str) -> Iterator[ArmComparison]:
     """Yield the directions that a conclusion states in one of two fixed forms; a model reads other forms."""
     if found := STATED_CLAIM.match(text):
         way = {"lowers": "lower", "raises": "higher", "does not change": "same"}[found["way"]]
-        yield ArmComparison(found["metric"], found["first"], found["second"], way)  # pyright: ignore
+        yield ArmComparison(found["metric"], found["first"], found["second"], way)  # pyrefly: ignore
     elif found := BEST_CLAIM.search(text):
         others = re.findall(r"([\w@-]+) [-\d.]", found["told"])
         for other in others:

@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, cast
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from labwright.evals.item_loop import select_items
 from labwright.record.errors import UsageError
@@ -223,7 +223,7 @@ def read_answers(file: Path) -> dict[str, tuple[SubmittedAnswer, ...]]:
         }
     except OSError as error:
         raise UsageError(f"--answers {file} cannot be read: {error.strerror}") from None
-    except (ValueError, AttributeError, TypeError, KeyError, ValidationError) as error:
+    except (ValueError, AttributeError, TypeError, KeyError) as error:
         raise UsageError(
             f"--answers {file} is not a file of answers, {{TASK: {{VARIANT: {{files, answer, record}}}}}} "
             f"({type(error).__name__}: {' '.join(str(error).split())[:160]})"

@@ -56,7 +56,7 @@ class MonitorDecision(NamedTuple):
 
 def decide(facts: Mapping[str, bool], model: object) -> MonitorDecision:
     """Combine a model's verdict with the facts; an unreadable verdict decides nothing."""
-    given: dict[str, Any] = dict(model) if isinstance(model, Mapping) else {}  # pyright: ignore
+    given: dict[str, Any] = dict(model) if isinstance(model, Mapping) else {}  # pyrefly: ignore
     readable = set(given) >= set(VIOLATION_KINDS) and all(isinstance(given[name], bool) for name in VIOLATION_KINDS)
     suspected = tuple(name for name in VIOLATION_KINDS if given[name]) if readable else ("unreadable",)
     anchor = not readable or any(given[name] for name in VIOLATION_KINDS)

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 from pydantic import Field
-from scipy.stats import binomtest  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+from scipy.stats import binomtest  # pyrefly: ignore
 
 from labwright.evals.intervals import Proportion, compute_proportion
 from labwright.evals.replication.players import PlayedAnswer, PlayerName

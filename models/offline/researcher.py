@@ -66,7 +66,7 @@ class OfflineResearcher(Backend):
     async def answer(self, request: ModelRequest) -> Reply:
         """Return the answer of the role's function. Raises `CatalogueError` for anything that no study covers."""
         if request.conversation is not None:
-            call = answer_coder(request.inputs, request.conversation)  # pyright: ignore[reportArgumentType]
+            call = answer_coder(request.inputs, request.conversation)  # pyrefly: ignore
             return Reply(output=call, usage=TokenUsage(usd=0.0), model=OFFLINE_MODEL_NAME)
         act = ANSWER_FUNCTIONS.get(request.role.name)
         if act is None:

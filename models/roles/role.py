@@ -87,7 +87,7 @@ def neutralise_environment(inputs: In) -> In:
     """Return the inputs with neutral values in every field marked as an `EnvironmentField`."""
     marked = {
         name: mark.neutral
-        for name, field in type(inputs).model_fields.items()
+        for name, field in inputs.__class__.model_fields.items()
         for mark in field.metadata
         if isinstance(mark, EnvironmentField)
     }

@@ -157,7 +157,7 @@ class _CommandLevel(Level):
 
 
 class _CommandFactor(Factor):
-    levels: tuple[_CommandLevel, ...] = Field(min_length=2)  # pyright: ignore
+    levels: tuple[_CommandLevel, ...] = Field(min_length=2)
 
 
 class _CommandHyperparameter(Hyperparameter):
@@ -167,13 +167,12 @@ class _CommandHyperparameter(Hyperparameter):
 class RepositoryPlan(DataPlan):
     """A plan whose arms are words of a repository's command, or patches of its files."""
 
-    # pyright does not recognise the models as frozen, so it rejects a narrower type in an override
-    arms: tuple[_CommandArm, ...] = Field(min_length=2, description="the unmodified repository, and a method")  # pyright: ignore
-    levels: tuple[_CommandLevel, ...] = ()  # pyright: ignore
-    factors: tuple[_CommandFactor, ...] = Field(  # pyright: ignore
+    arms: tuple[_CommandArm, ...] = Field(min_length=2, description="the unmodified repository, and a method")
+    levels: tuple[_CommandLevel, ...] = ()
+    factors: tuple[_CommandFactor, ...] = Field(
         default=(), description="if several are varied: the program crosses them and derives `levels` and `factor`"
     )
-    space: tuple[_CommandHyperparameter, ...] = Field(default=(), description="the hyperparameters to tune")  # pyright: ignore
+    space: tuple[_CommandHyperparameter, ...] = Field(default=(), description="the hyperparameters to tune")
     packages: SkipJsonSchema[tuple[str, ...]] = ()
     pretrained: SkipJsonSchema[tuple[str, ...]] = ()
     subjects: SkipJsonSchema[tuple[str, ...]] = ()

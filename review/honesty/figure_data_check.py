@@ -105,7 +105,7 @@ def _count_fractions(elements: Sequence[ast.expr]) -> int:
         return 0
     steps = {round(b - a, 9) for a, b in pairwise(numbers)}
     even = len(steps) == 1 and len(numbers) > 2
-    return 0 if even else len({one for one in numbers if not one.is_integer()})
+    return 0 if even else len({one for one in numbers if one % 1})
 
 
 def _is_random(node: ast.expr, bindings: Mapping[str, ast.expr], hops: int = MAX_HOPS) -> bool:

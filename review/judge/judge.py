@@ -157,7 +157,7 @@ def _build_results(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs) -> Re
     if answer.results is None:
         return None
     given, audit = answer.results, inputs.audit
-    shown = [(one.kind, one.text) for one in inputs.exhibits]
+    shown: list[tuple[str, str]] = [(one.kind, one.text) for one in inputs.exhibits]
     if audit is not None:
         shown.append(("audit", "\n".join(audit.findings)))
     shown.append(("paper", paper.text))

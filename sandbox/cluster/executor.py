@@ -275,6 +275,8 @@ class RayExecutor(LocalExecutor):
     """An `Executor` over a cluster. Raises `ClusterError` if the cluster is unusable, and the errors of
     `LocalExecutor`."""
 
+    runner: RemoteRunner  # pyrefly: ignore  a narrower type than that of a single machine
+
     def __init__(self, slots: int, views: Path, *, settings: SandboxSettings, **rest: Any) -> None:
         self.machines = list_machines(settings)
         slots, rest["gpus"] = min(slots, sum(one.slots for one in self.machines)), GpuLeases(None, (), settings)

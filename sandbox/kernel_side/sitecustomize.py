@@ -55,7 +55,7 @@ class ImportWatcher:
             execute(module)
             _configure_module(module)
 
-        spec.loader.exec_module = exec_module
+        spec.loader.exec_module = exec_module  # pyrefly: ignore
         return spec
 
 

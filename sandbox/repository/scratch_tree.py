@@ -330,7 +330,8 @@ class ScratchTree:
             notes = await asyncio.to_thread(self._take_changes)
         failure = outcome.failure
         ended = "exit code 0" if failure is None else failure.message.partition("\n")[0]
-        text = "\n".join(filter(None, [outcome.output.rstrip(), f"[{ended}, {outcome.seconds:.1f} s]", *notes]))
+        lines = (outcome.output.rstrip(), f"[{ended}, {outcome.seconds:.1f} s]", *notes)
+        text = "\n".join(filter(None, lines))
         if failure is not None:
             raise CommandFailed(text)
         return text

@@ -219,7 +219,7 @@ def _format_markdown(title: str, parts: Mapping[str, str]) -> str:
 
 
 def _format_list(items: object) -> str:
-    return "\n".join(f"- {' '.join(str(one).split())}" for one in items)  # pyright: ignore
+    return "\n".join(f"- {' '.join(str(one).split())}" for one in items)  # pyrefly: ignore
 
 
 def _format_work(work: FoundPaper) -> str:

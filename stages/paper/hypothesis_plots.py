@@ -1,7 +1,6 @@
 """Plot of the outcomes of the hypotheses. The program runs this script in a kernel, like a model's plots, on
 `inputs/decided.json` (`stages.paper.hypothesis_figures`)."""
 
-# pyright: basic, reportMissingImports=false
 # `figure_style` is next to the script in the kernel.
 from __future__ import annotations
 

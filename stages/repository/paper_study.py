@@ -103,7 +103,7 @@ async def write_patched_program(
             check_patches(inputs, answer)
             if not answer.nothing_left:
                 await to_thread(builder.build_arms, answer, tree)
-        except (ValueError, SourceTreeError, RepositoryError) as error:
+        except (ValueError, RepositoryError) as error:
             return str(error)
         return ""
 

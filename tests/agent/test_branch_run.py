@@ -105,7 +105,7 @@ def own(parent: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (code / "plots.py").write_text(plots_code())
     before = files_of(parent)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "open_backend", lambda _: stopped_at(made, "ablation_plan"))  # pyright: ignore
+        patch.setattr(run, "open_backend", lambda _: stopped_at(made, "ablation_plan"))  # pyrefly: ignore
         assert (
             main(
                 [
@@ -240,7 +240,7 @@ def shot(parent: Path, point: str, root: Path, **changes: object) -> Path:
     origin = read_origin(parent, point)
     assert origin.cut.state.started is not None
     settings = override_settings(origin.cut.state.started.settings, {})
-    create_branch(origin, BranchChanges(settings, **changes), root)  # pyright: ignore[reportArgumentType]
+    create_branch(origin, BranchChanges(settings, **changes), root)  # pyrefly: ignore
     return root
 
 
@@ -290,7 +290,7 @@ def test_a_branch_that_cannot_be_made_whole_leaves_nothing(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(branch, "write_rows", killed)
-    monkeypatch.setattr(branch.shutil, "rmtree", lambda *_, **__: None)  # pyright: ignore  as after a kill -9
+    monkeypatch.setattr(branch.shutil, "rmtree", lambda *_, **__: None)  # pyrefly: ignore  as after a kill -9
     with pytest.raises(KeyboardInterrupt):
         shot(parent, "tuning", tmp_path / "runs" / "made")
     [left] = os.listdir(tmp_path / "runs")

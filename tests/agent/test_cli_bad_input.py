@@ -174,7 +174,7 @@ def test_a_stopped_server_is_no_reason_to_refuse_a_role_that_has_another_model(f
 def test_a_full_disk(place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     # a disk cannot be filled in a test: what the operating system says of it is replaced
     usage = type(shutil.disk_usage("/"))(10**12, 10**12 - 5 * 10**8, 5 * 10**8)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)  # pyright: ignore
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)  # pyrefly: ignore
     assert "only 0.50 GB are free" in refused(capsys, "run", "--idea", "idea.json")
 
 

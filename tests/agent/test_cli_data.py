@@ -155,8 +155,8 @@ def test_a_change_is_noticed_when_a_run_is_resumed(place: Path, capsys: pytest.C
     recorded = settings.model_dump(mode="json")
     assert override_settings(recorded, {}) == settings
     story = make_sample()
-    started = story.events[0][0].model_copy(update={"settings": recorded})  # pyright: ignore
-    story.events[0] = (started, story.events[0][1])  # pyright: ignore
+    started = story.events[0][0].model_copy(update={"settings": recorded})
+    story.events[0] = (started, story.events[0][1])
     run = written(place / "calm", story)
     write_table(place / "fields.csv", make_rows(119))
     with pytest.raises(DatasetError, match="it changed since the run began"):

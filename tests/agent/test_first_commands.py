@@ -167,7 +167,7 @@ def test_torch_is_installed_only_where_there_is_none(monkeypatch: pytest.MonkeyP
         def inspect(python: str) -> InterpreterInfo:
             return InterpreterInfo("3.11.2", "Linux", (), packages)
 
-        inspect.cache_clear = lambda: None  # pyright: ignore[reportFunctionMemberAccess]
+        inspect.cache_clear = lambda: None  # pyrefly: ignore
         monkeypatch.setattr(machine, "inspect_interpreter", inspect)
 
     monkeypatch.setattr(machine, "open_uv", open_fake)

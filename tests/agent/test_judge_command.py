@@ -52,7 +52,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Callable[[ScriptedModel], Scripted
     """Puts a scripted model in place, whatever --model says."""
 
     def put(one: ScriptedModel) -> ScriptedModel:
-        monkeypatch.setattr(forecast, "open_backend", lambda settings: one)  # pyright: ignore
+        monkeypatch.setattr(forecast, "open_backend", lambda settings: one)  # pyrefly: ignore
         return one
 
     return put

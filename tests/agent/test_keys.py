@@ -65,7 +65,7 @@ def test_a_failing_run_leaves_its_key_nowhere(
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    assert OfflineResearcher  # imported before the key is set: nothing of ours keeps a copy of the environment
+    assert OfflineResearcher is not None  # imported before the key is set: nothing keeps a copy of the environment
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setattr(Echo, "status", status)

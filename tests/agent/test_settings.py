@@ -169,7 +169,7 @@ def test_every_default_key_can_be_set_to_its_default(tmp_path: Path) -> None:
             value: object = defaults
             for part in key.split("."):
                 assert isinstance(value, dict)
-                value = value[part]  # pyright: ignore[reportUnknownVariableType]
+                value = value[part]  # pyrefly: ignore
             assert composed(tmp_path, flags={key: value}) == Settings(), key
 
 

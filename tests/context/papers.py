@@ -14,8 +14,8 @@ def write_pdf(path: Path, *pages: str) -> Path:
         for text in pages:
             figure = Figure(figsize=(8, 10))
             for number, line in enumerate(text.splitlines()):
-                figure.text(0.05, 0.95 - 0.03 * number, line, parse_math=False)  # pyright: ignore
-            file.savefig(figure)  # pyright: ignore
+                figure.text(0.05, 0.95 - 0.03 * number, line, parse_math=False)  # pyrefly: ignore
+            file.savefig(figure)  # pyrefly: ignore
     return path
 
 

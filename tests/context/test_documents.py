@@ -47,7 +47,7 @@ def digested(folder: Path, home: Path, *answers: DigestAnswer) -> tuple[ContextR
     copy_documents(folder, home)
     models = Models(model, MemoryLog(), ModelSettings(), lambda: 0.0)
     found = asyncio.run(digest_documents(models.make_client(1, 0), *read_copies(home)))
-    return found, [one.inputs for one in model.requests]  # pyright: ignore[reportReturnType]
+    return found, [one.inputs for one in model.requests]  # pyrefly: ignore
 
 
 @pytest.fixture

@@ -103,7 +103,7 @@ def make_scripted_model(
 
     def answer(request: ModelRequest) -> BaseModel:
         on_question()
-        return answers[request.role.name](request.inputs)  # pyright: ignore  of the type that its role asks for
+        return answers[request.role.name](request.inputs)  # pyrefly: ignore  of the type that its role asks for
 
     return ScriptedModel(answer)
 

@@ -219,9 +219,9 @@ def check_cases(golden: Mapping[str, Any]) -> Iterator[tuple[str, bool, str]]:
 
 def _find_differences(found: Any, wanted: Any, where: str = "") -> Iterator[str]:
     if isinstance(wanted, Mapping):
-        named: Mapping[str, Any] = wanted  # pyright: ignore
+        named: Mapping[str, Any] = wanted  # pyrefly: ignore
         for key, value in named.items():
-            mine: Any = found.get(key) if isinstance(found, Mapping) else None  # pyright: ignore
+            mine: Any = found.get(key) if isinstance(found, Mapping) else None  # pyrefly: ignore
             yield from _find_differences(mine, value, f"{where}/{key}")
     elif found != wanted:
         yield f"{where}: {found!r}, not {wanted!r}"

@@ -395,7 +395,7 @@ def test_models_plan_and_judge_and_a_finished_bench_asks_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, model = write_set(tmp_path / "set"), make_scripted_model()
-    monkeypatch.setattr(forecast, "open_backend", lambda settings: model)  # pyright: ignore
+    monkeypatch.setattr(forecast, "open_backend", lambda settings: model)  # pyrefly: ignore
     words = [
         "bench",
         "ablation",
@@ -505,15 +505,15 @@ def test_a_table_that_cannot_be_used_is_refused_by_its_row(
 
 
 def test_parquet_is_read_as_json_lines_are(tmp_path: Path) -> None:
-    import pyarrow  # pyright: ignore  without types
-    from pyarrow import parquet  # pyright: ignore
+    import pyarrow  # without types
+    from pyarrow import parquet
 
     folder = write_set(tmp_path / "set")
     before = read_papers(str(folder), "author", "test")
     lines = folder / "author" / "test.jsonl"
     rows = [json.loads(line) for line in lines.read_text().splitlines()]
     (folder / "researcher").mkdir()
-    parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "researcher" / "test.parquet")  # pyright: ignore
+    parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "researcher" / "test.parquet")  # pyrefly: ignore
     lines.unlink()
     assert read_papers(str(folder), "author", "test") == before and len(before) == 4
 

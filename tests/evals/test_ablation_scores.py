@@ -65,7 +65,7 @@ def test_the_worked_papers_score_as_they_say(name: str) -> None:
     case = json.loads((SHARED / "data" / "worked" / f"{name}.json").read_text())
     given = case | {"count": case.get("num_ablation_suggestions"), "rows": case.get("rows", case.get("answer"))}
     for side in ("gold", "plan"):
-        given[side] = [one["name"] if isinstance(one, dict) else one for one in given.get(side, [])]  # pyright: ignore
+        given[side] = [one["name"] if isinstance(one, dict) else one for one in given.get(side, [])]  # pyrefly: ignore
     kind = "author_sides" if "gold_side" in case else case["task"]
     assert (
         find_disagreements(

@@ -219,7 +219,7 @@ def test_each_step_is_judged_by_its_rubric_and_against_the_task(
     assert main([*arguments, *OFFLINE]) == 1
     add_ideas(monkeypatch)
     judge = ScriptedModel(sixes, name="offline")
-    monkeypatch.setattr(forecast, "open_backend", lambda settings: judge)  # pyright: ignore
+    monkeypatch.setattr(forecast, "open_backend", lambda settings: judge)  # pyrefly: ignore
     assert process_of_a_task([str(place / "out"), "noise", "idea,proposal", *OFFLINE]) == 0
     assert main([*arguments, *OFFLINE]) == 0
     out = capsys.readouterr().out

@@ -34,7 +34,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def behind_the_door(monkeypatch: pytest.MonkeyPatch, model: ScriptedModel) -> None:
-    monkeypatch.setattr(forecast, "open_backend", lambda settings: model)  # pyright: ignore
+    monkeypatch.setattr(forecast, "open_backend", lambda settings: model)  # pyrefly: ignore
 
 
 def prefers_first(inputs: PreferInputs) -> PaperPreference:

@@ -102,4 +102,4 @@ def test_the_side_of_a_run(tmp_path: Path, released: bool) -> None:
     assert side.released is released and side.reasons == (() if released else ("an untied number",))
     assert side.title == synthetic_paper.DRAFT.title and side.claims and side.facts.nodes > 0
     assert len({one.metric for one in side.claims}) == 1, "the primary metric alone"
-    assert build_side("run", state, None).title == state.started.idea.title  # pyright: ignore[reportOptionalMemberAccess]
+    assert build_side("run", state, None).title == state.started.idea.title  # pyrefly: ignore

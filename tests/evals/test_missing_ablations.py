@@ -61,7 +61,7 @@ def answer(inputs: PaperAblationsInputs) -> PaperAblations:
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
     made = ScriptedModel.from_role_functions(paper_ablations=answer)
-    monkeypatch.setattr(forecast, "open_backend", lambda settings: made)  # pyright: ignore
+    monkeypatch.setattr(forecast, "open_backend", lambda settings: made)  # pyrefly: ignore
     return made
 
 

@@ -109,17 +109,17 @@ def noting_requests(noted: Path) -> Generator[ModuleType]:
     """`agent.run`, whose models leave what they are asked."""
     from labwright.agent import run
 
-    def opened(models: ModelSettings) -> Any:
+    def opened(settings: ModelSettings) -> Any:
         noted.mkdir(parents=True, exist_ok=True)
-        return NotingBackend(open_backend(models), noted)
+        return NotingBackend(open_backend(settings), noted)
 
     run.open_backend = opened
-    waited, transport.RETRY_WAIT_SECONDS = transport.RETRY_WAIT_SECONDS, 0.01  # pyright: ignore[reportConstantRedefinition]
+    waited, transport.RETRY_WAIT_SECONDS = transport.RETRY_WAIT_SECONDS, 0.01
     try:
         yield run
     finally:
         run.open_backend = open_backend
-        transport.RETRY_WAIT_SECONDS = waited  # pyright: ignore[reportConstantRedefinition]
+        transport.RETRY_WAIT_SECONDS = waited
 
 
 def ignore_event(event: Event, state: RunState) -> None:

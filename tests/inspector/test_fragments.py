@@ -46,7 +46,7 @@ def test_pieces_of_a_run_that_grew_are_those_of_one_read_at_once(tmp_path: Path)
     growing = pieces(tmp_path / "run")
     for event in events:
         grown(tmp_path / "run", event)
-        growing.run._looked = -1e9  # pyright: ignore[reportPrivateUsage] - the wait between two looks is not of interest
+        growing.run._looked = -1e9  # the wait between two looks is not of interest
         for view in LIVE_VIEWS:
             growing.render(view)
     anew = pieces(tmp_path / "run")
@@ -70,7 +70,7 @@ def test_what_is_sent_is_what_differs(tmp_path: Path) -> None:
     before = view.render("tree")[1]
     story.add_node("tuning", "tune", "n0005")
     grown(tmp_path / "run", *(event for event, _ in story.events[known:]))
-    view.run._looked = -1e9  # pyright: ignore[reportPrivateUsage] - as above
+    view.run._looked = -1e9  # as above
     version, after = view.render("tree")
     sent = [piece[0] for piece in json.loads(encode_update(before, after, version) or "")["pieces"]]
     assert {"state", "g-n0007", "row-n0007", "svg-tuning"} <= set(sent) and "g-n0001" not in sent

@@ -16,7 +16,7 @@ from tests.inspector.sample_run import BEGAN, EventStory, make_ended, make_event
 
 
 def console(width: int = 100, height: int = 30, **options: object) -> Console:
-    return Console(file=io.StringIO(), width=width, height=height, legacy_windows=False, **options)  # pyright: ignore
+    return Console(file=io.StringIO(), width=width, height=height, legacy_windows=False, **options)  # pyrefly: ignore
 
 
 def text_of(shown: Console) -> str:

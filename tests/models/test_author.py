@@ -134,7 +134,7 @@ def test_a_killed_author_repeats_no_answer_and_no_tool(tmp_path: Path, dies_at: 
         if next(counts) == dies_at:
             raise Killed
 
-    log.append = append_and_die  # pyright: ignore[reportAttributeAccessIssue]
+    log.append = append_and_die  # pyrefly: ignore
     tools, checks, model = Tools(), Checks(), script(*CALLS)
     with pytest.raises(Killed):
         work(model, log, tools, checks)
@@ -180,7 +180,7 @@ def test_another_task_reuses_no_answer_and_other_files_no_result() -> None:
 )
 def test_an_author_is_warned_once_and_can_only_hand_in_at_the_bound(limits: AuthorLimits) -> None:
     log, model = MemoryLog(), ScriptedModel(
-        lambda request: CALLS[-1] if len(request.conversation.tools) == 1 else CALLS[3]  # pyright: ignore
+        lambda request: CALLS[-1] if len(request.conversation.tools) == 1 else CALLS[3]  # pyrefly: ignore
     )  # fmt: skip
     made = work(model, log, Tools(), Checks(), limits)
     assert made.result is not None and made.steps < 12
@@ -249,9 +249,9 @@ def test_the_prompt_store_grows_by_what_is_new(tmp_path: Path) -> None:
     answers = [one for one in log.events if isinstance(one, CallAnswered)]
     kept = [find_prompt(tmp_path, one) for one in answers]
     assert all(one is not None and one.asked is not None and not one.changed for one in kept)
-    first, later = kept[0].asked, kept[9].asked  # pyright: ignore
-    assert "Run it." in first.user and len(first.step["tools"]) == 3  # pyright: ignore
-    assert later.user.startswith("write: start") and later.step["call"]["arguments"]["text"] == "8" * 200  # pyright: ignore
+    first, later = kept[0].asked, kept[9].asked  # pyrefly: ignore
+    assert "Run it." in first.user and len(first.step["tools"]) == 3  # pyrefly: ignore
+    assert later.user.startswith("write: start") and later.step["call"]["arguments"]["text"] == "8" * 200
     files = [gzip.decompress(one.read_bytes()) for one in (tmp_path / "prompts").iterdir()]
     results = sum(len(one.result) for one in log.events if isinstance(one, ToolUsed))
     assert sum(map(len, files)) < 2 * results + 1500 * rounds

@@ -72,4 +72,4 @@ async def test_the_offline_researcher_refuses_what_it_does_not_know() -> None:
 def test_requests_to_a_provider_are_forbidden_in_tests() -> None:
     from pydantic_ai import models as pydantic_ai_models
 
-    assert pydantic_ai_models.ALLOW_MODEL_REQUESTS is False
+    assert pydantic_ai_models.ALLOW_MODEL_REQUESTS is False  # pyrefly: ignore

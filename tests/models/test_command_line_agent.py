@@ -116,7 +116,7 @@ def test_the_catalogue_for_codex_leaves_its_models_no_tools(tmp_path: Path, monk
     program = StandIn("codex", tmp_path, monkeypatch, [])
     codex = Codex()
     assert codex.prepare() == ""
-    assert json.loads(codex._catalogue)["models"][0] == {  # pyright: ignore[reportPrivateUsage]
+    assert json.loads(codex._catalogue)["models"][0] == {  # pyrefly: ignore
         "slug": "m", "tool_mode": "direct", "shell_type": "disabled", "apply_patch_tool_type": None,
         "multi_agent_version": None, "experimental_supported_tools": [], "supports_search_tool": False,
         "node_repl_disabled": True,

@@ -219,7 +219,7 @@ async def test_when_all_are_down_the_error_names_them() -> None:
 )
 async def test_what_is_no_outage_is_not_passed_on(step: object, error: type[Exception]) -> None:
     with (
-        OpenAIServer([step]) as first,  # pyright: ignore[reportArgumentType]
+        OpenAIServer([step]) as first,  # pyrefly: ignore
         OpenAIServer([answer_by_tool(PROGRAM.model_dump())]) as spare,
     ):
         given = settings(

@@ -116,13 +116,13 @@ RUBRIC = Rubric(  # as large as a rubric may be
 
 
 def whole(role: str, inputs: BaseModel, images: int = 0) -> str:
-    prompt = render(ROLES[role], inputs, images=images)  # pyright: ignore[reportArgumentType]
+    prompt = render(ROLES[role], inputs, images=images)
     return f"# system\n{prompt.system}\n# user\n{prompt.user}"
 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_a_rendered_prompt_of_each_role_is_as_it_was(role: str) -> None:
-    assert_snapshot(f"{role}.txt", whole(role, INPUTS[role], images=role in ("vision", "figure_review")))  # pyright: ignore[reportArgumentType]
+    assert_snapshot(f"{role}.txt", whole(role, INPUTS[role], images=role in ("vision", "figure_review")))
 
 
 @pytest.mark.parametrize("name", SECOND_QUESTIONS)
@@ -558,7 +558,7 @@ def test_every_input_has_its_place_in_the_prompt(role: str) -> None:
         path = next(one / name for one in (ROLES[role].folder, PROMPTS_FOLDER) if (one / name).exists())
         return re.sub(r"{% include '([^']+)' %}", lambda found: text(found[1]), path.read_text())
 
-    fields = type(INPUTS[role]).model_fields  # pyright: ignore[reportArgumentType]
+    fields = type(INPUTS[role]).model_fields
     assert [name for name in fields if not re.search(rf"{{[{{%][^}}]*\b{name}\b", text(f"{role}.md"))] == []
 
 

@@ -67,7 +67,7 @@ def request(**changes: object) -> ModelRequest:
         "temperature": 0.5,
         "max_tokens": 100,
     }
-    return ModelRequest(**{**fields, **changes})  # pyright: ignore[reportArgumentType]
+    return ModelRequest(**{**fields, **changes})  # pyrefly: ignore
 
 
 def at(server: OpenAIServer, *, timeout: float = 10.0, waits: list[float] | None = None) -> ProviderModel:

@@ -38,7 +38,7 @@ class World:
         self.told: list[ProviderOutage | ProviderRecovered] = []
         left = bounds.pop("time_limit", float("inf"))
         self.retry = Retry(
-            ModelSettings(**bounds),  # pyright: ignore[reportArgumentType]
+            ModelSettings(**bounds),  # pyrefly: ignore
             self.told.append,
             lambda: left - self.now,
             clock=lambda: self.now,

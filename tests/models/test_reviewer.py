@@ -65,7 +65,7 @@ def test_the_record_and_the_first_page_name_the_reviewer() -> None:
     again = override_settings(recorded.model_dump(mode="json"), {})
     assert again.models == recorded.models and "code_reader: openai:gpt-x)" in again.models.model_names
     assert open_backend(ModelSettings(name="offline")).name == "offline"
-    assert ModelSettings(name="offline", roles={"judge": GPT}).find_reviewer() is None  # pyright: ignore
+    assert ModelSettings(name="offline", roles={"judge": GPT}).find_reviewer() is None  # pyrefly: ignore
 
 
 @pytest.mark.parametrize(

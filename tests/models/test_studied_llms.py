@@ -203,8 +203,8 @@ async def test_rate_and_concurrency_hold_for_all_cells_together(
 
     with served(choose) as server:
         slow = subjects(server, tmp_path, clock, requests_a_minute=30, concurrency=2)
-        real = slow._exchanges.settle  # pyright: ignore[reportPrivateUsage]  (the last step of a call under way)
-        reserve = slow._exchanges.reserve  # pyright: ignore[reportPrivateUsage]
+        real = slow._exchanges.settle  # pyrefly: ignore  (the last step of a call under way)
+        reserve = slow._exchanges.reserve  # pyrefly: ignore
 
         async def reserved(*arguments: Any) -> int:
             nonlocal under_way, most
@@ -217,7 +217,7 @@ async def test_rate_and_concurrency_hold_for_all_cells_together(
             await real(*arguments, **more)
             under_way -= 1
 
-        slow._exchanges.reserve, slow._exchanges.settle = reserved, settled  # pyright: ignore
+        slow._exchanges.reserve, slow._exchanges.settle = reserved, settled  # pyrefly: ignore
         await asyncio.gather(*(slow.ask(cell * 64, question(), n) for cell in "ab" for n in range(5)))
         await slow.close()
     assert clock.now >= 9 * 2.0 and most == 2

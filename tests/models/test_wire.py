@@ -40,7 +40,7 @@ def request(**changes: object) -> ModelRequest:
         "temperature": 0.5,
         "max_tokens": 100,
     }
-    return ModelRequest(**{**fields, **changes})  # pyright: ignore[reportArgumentType]
+    return ModelRequest(**{**fields, **changes})  # pyrefly: ignore
 
 
 def opened(name: str, **settings: object) -> Backend:

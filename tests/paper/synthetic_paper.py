@@ -376,7 +376,7 @@ def _draw_figures() -> dict[str, bytes]:
     from matplotlib.figure import Figure
 
     found: dict[str, bytes] = {}
-    with matplotlib.rc_context({"pdf.fonttype": 42, "font.size": 8}):  # pyright: ignore[reportUnknownMemberType]
+    with matplotlib.rc_context({"pdf.fonttype": 42, "font.size": 8}):  # pyrefly: ignore
         for name, panels in PANELS.items():
             figure = Figure(figsize=(2.9 * panels, 2.1), layout="constrained")
             for k, axes in enumerate(figure.subplots(1, panels, squeeze=False)[0]):
@@ -391,7 +391,7 @@ def _draw_figures() -> dict[str, bytes]:
                 axes.set_ylabel(name)
                 axes.legend(frameon=False)
             file = io.BytesIO()
-            figure.savefig(  # pyright: ignore[reportUnknownMemberType]
+            figure.savefig(  # pyrefly: ignore
                 file, format="pdf", metadata={"CreationDate": None}
             )
             found[name] = file.getvalue()

@@ -40,7 +40,7 @@ def drawn() -> dict[str, bytes]:
     from matplotlib.figure import Figure
 
     rng, found = np.random.default_rng(3), dict[str, bytes]()
-    with matplotlib.rc_context({"pdf.fonttype": 42, "font.size": 8}):  # pyright: ignore[reportUnknownMemberType]
+    with matplotlib.rc_context({"pdf.fonttype": 42, "font.size": 8}):  # pyrefly: ignore
         for name, width in zip(NAMES, (3.2, 3.2, 5.4), strict=True):
             figure = Figure(figsize=(width, 1.9), layout="constrained")
             axes: Any = figure.subplots()
@@ -52,7 +52,7 @@ def drawn() -> dict[str, bytes]:
             axes.set_ylabel("share")
             for suffix in ("pdf", "png"):
                 file = io.BytesIO()
-                figure.savefig(file, format=suffix, dpi=160)  # pyright: ignore[reportUnknownMemberType]
+                figure.savefig(file, format=suffix, dpi=160)  # pyrefly: ignore
                 found[f"{name}.{suffix}"] = file.getvalue()
     return found
 
@@ -129,7 +129,7 @@ async def test_a_figure_that_waits_for_the_next_page_comes_before_later_ones(tmp
     from matplotlib.figure import Figure
 
     for name, height in (("tall", 4.4), ("small", 0.5)):
-        Figure(figsize=(3.2, height)).savefig(tmp_path / f"{name}.pdf")  # pyright: ignore[reportUnknownMemberType]
+        Figure(figsize=(3.2, height)).savefig(tmp_path / f"{name}.pdf")  # pyrefly: ignore
     filler = "A plain sentence about nothing in particular, so that the page fills. "
     body = f"{filler * 42}\n\n\\paperfigure{{tall}}\n\n{filler}"
     parts = synthetic_paper.make_short_paper(tmp_path, body)

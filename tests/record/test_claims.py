@@ -77,9 +77,9 @@ def test_the_interval_is_student_t(values: list[float]) -> None:
         assert len(set(values)) == 1
         return
     if sd > 1e-9:
-        expected = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)  # pyright: ignore
-        assert math.isclose(low, expected.low, rel_tol=1e-6, abs_tol=1e-6)  # pyright: ignore
-        assert math.isclose(high, expected.high, rel_tol=1e-6, abs_tol=1e-6)  # pyright: ignore
+        expected = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)  # pyrefly: ignore
+        assert math.isclose(low, expected.low, rel_tol=1e-6, abs_tol=1e-6)  # pyrefly: ignore
+        assert math.isclose(high, expected.high, rel_tol=1e-6, abs_tol=1e-6)  # pyrefly: ignore
     assert low <= sum(values) / len(values) + 1e-6
 
 

@@ -437,8 +437,6 @@ def twice() -> None:
     ("call", "words"),
     [
         (twice, "called twice: distinguish arms"),
-        # pyright: ignore[reportArgumentType]
-        # pyright: ignore[reportArgumentType]
         (lab._job.get_registered, r"experiment\.py does not call lab\.measure"),
         (lambda: lab.submit("digits", "test", "method"), "cannot report on condition 'method'"),
         (lambda: lab.result("loss", 1.0, dataset="iris"), "cannot report on dataset 'iris'"),

@@ -77,7 +77,7 @@ def test_pdfs_are_read_and_drawn_in_isolation(monkeypatch: pytest.MonkeyPatch) -
         return commands[-1]
 
     plain, picture = read_pdf(io.BytesIO(pdf(["Rain falls"]))), render_page(io.BytesIO(pdf(["Rain"])), 1, pixels=90)
-    monkeypatch.setattr(reader, "_isolate", reader._isolate)  # pyright: ignore  restored after the test
+    monkeypatch.setattr(reader, "_isolate", reader._isolate)  # restored after the test
     isolate_workers(isolate)
     assert read_pdf(io.BytesIO(pdf(["Rain falls"]))) == plain
     assert render_page(io.BytesIO(pdf(["Rain"])), 1, pixels=90) == picture
@@ -93,9 +93,9 @@ def test_without_a_sandbox_the_command_is_unchanged(monkeypatch: pytest.MonkeyPa
 
 @isolated
 def test_the_program_isolates_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_isolate", reader._isolate)  # pyright: ignore  restored after the test
+    monkeypatch.setattr(reader, "_isolate", reader._isolate)  # restored after the test
     assert run_program(["--version"]) == 0
-    assert reader._isolate(["true"], Path("worker.py"))[0] == "bwrap"  # pyright: ignore
+    assert reader._isolate(["true"], Path("worker.py"))[0] == "bwrap"
 
 
 @pytest.mark.skipif(not get_probed_isolation().between_cells, reason="nothing guards a command here")

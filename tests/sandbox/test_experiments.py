@@ -106,7 +106,7 @@ def check_the_curves(bench: KernelBench, digest: str | None) -> None:
 
 
 async def check_the_figures(bench: KernelBench, arrays: dict[str, str]) -> None:
-    inputs = {"arrays": (bench.folder / "arrays",)}
+    inputs: dict[str, tuple[Path, ...]] = {"arrays": (bench.folder / "arrays",)}
     plotting = replace(bench, folder=bench.folder.with_name("plots"))
     drawn = await plotting.plot(PLOTS, inputs)
     assert drawn.failure is None and drawn.measurements == ()

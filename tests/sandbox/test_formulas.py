@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sklearn.metrics as untyped  # pyright: ignore[reportMissingTypeStubs]
+import sklearn.metrics as untyped
 
 from labwright.record.schema.data_plan import MetricSpec, SubmittedColumn
 from labwright.sandbox.data.spec import parse_spec

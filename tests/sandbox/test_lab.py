@@ -12,13 +12,13 @@ import lab._data
 import lab._job
 import numpy as np
 import pytest
-import scipy.sparse  # pyright: ignore[reportMissingTypeStubs]
+import scipy.sparse  # pyrefly: ignore
 
 from labwright.record.schema.nodes import Cell
 from tests.sandbox.conftest import DatasetStore, write_job_file
 
 ma: Any = np.ma
-csr_array: Any = scipy.sparse.csr_array  # pyright: ignore[reportUnknownMemberType]
+csr_array: Any = scipy.sparse.csr_array  # pyrefly: ignore
 ROWS = 360
 
 

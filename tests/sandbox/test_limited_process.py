@@ -32,7 +32,7 @@ def child() -> Iterator[LimitedProcess]:
 def limit_calls(monkeypatch: pytest.MonkeyPatch, child: LimitedProcess) -> None:
     """Let `call_limited` use this child."""
     monkeypatch.setattr(limited_process, "_idle_processes", LifoQueue[LimitedProcess]())
-    limited_process._idle_processes.put(child)  # pyright: ignore[reportPrivateUsage]
+    limited_process._idle_processes.put(child)
 
 
 # --- the process ------------------------------------------------------------------------------------------------------
@@ -115,8 +115,8 @@ def test_a_call_that_takes_long_delays_no_other_for_long(monkeypatch: pytest.Mon
         with pytest.raises(SubmissionRefused, match="took more than 5 s"):
             hostile.result()
     assert call_limited(len, "ab", subject="") == 2
-    assert limited_process._idle_processes.qsize() == 1  # pyright: ignore[reportPrivateUsage]
-    limited_process._idle_processes.get().close()  # pyright: ignore[reportPrivateUsage]
+    assert limited_process._idle_processes.qsize() == 1
+    limited_process._idle_processes.get().close()  # pyrefly: ignore
 
 
 # --- forged predictions -----------------------------------------------------------------------------------------------

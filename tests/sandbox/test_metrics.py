@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sklearn.metrics as reference  # pyright: ignore[reportMissingTypeStubs]
+import sklearn.metrics as reference
 
 from labwright.sandbox.metrics import METRICS, compute_resampled_scores, compute_scores, draw_counts
 

@@ -162,7 +162,7 @@ def test_other_bytes_under_the_same_version_are_refused(index: PackageIndex, tmp
 def test_two_at_once_make_it_once_and_what_was_changed_is_made_anew(
     index: PackageIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, make = list[Path](), packages_module._install_lock  # pyright: ignore[reportPrivateUsage]
+    made, make = list[Path](), packages_module._install_lock
 
     def counted(lock: PackageLock, store: ContentStore, settings: SandboxSettings) -> str:
         made.append(store.root)

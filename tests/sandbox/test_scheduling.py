@@ -209,13 +209,13 @@ def test_cells_that_need_more_memory_than_a_slot_has_are_measured_alone(tmp_path
     cells = study("ab", "12")
     executor = executor_of({"a": 2, "b": 2}, slots=2, memory_gb=4.0)
     seen: list[tuple[str, int]] = []
-    script = executor._cell  # pyright: ignore[reportPrivateUsage]
+    script = executor._cell  # pyrefly: ignore
 
     def watched(job: Job, one: Cell) -> tuple[float, CellResult]:
         seen.append((one.arm, executor.active_workers["study"]))
         return script(job, one)
 
-    executor._cell = watched  # pyright: ignore[reportPrivateUsage]
+    executor._cell = watched
     job = replace(
         job_of(cells, tmp_path),
         cells=cell_tasks(

@@ -193,7 +193,7 @@ def test_only_plain_files_of_a_cell_become_shared_values(tmp_path: Path) -> None
         (cache / "shared").mkdir(parents=True)
         prepare(folder)
         fields: dict[str, Any] = {"seed": 0, "deadline": 0.0, "device": "cpu", "mode": "experiment", "entry": ""}
-        _zygote._publish_shared_values(  # pyright: ignore[reportPrivateUsage]
+        _zygote._publish_shared_values(
             JobFile(folder=folder, cache=str(cache), datasets={}, checkpoint_bytes=10, **fields)
         )
         assert not (folder / ".shared").is_dir() or (folder / ".shared").is_symlink()
@@ -227,7 +227,5 @@ def test_the_shared_values_of_all_cells_have_one_limit(tmp_path: Path, monkeypat
         folder = tmp_path / str(number)
         (folder / ".shared").mkdir(parents=True)
         (folder / ".shared" / (40 * str(number))).write_bytes(b"four")
-        _zygote._publish_shared_values(  # pyright: ignore[reportPrivateUsage]
-            JobFile(folder=folder, cache=str(tmp_path / "cache"), datasets={}, **fields)
-        )
+        _zygote._publish_shared_values(JobFile(folder=folder, cache=str(tmp_path / "cache"), datasets={}, **fields))
     assert len(list((tmp_path / "cache" / "shared").iterdir())) == 2

@@ -53,7 +53,7 @@ MEASURED = CellTimes({("fashion", f"{arm}@a95"): 20.0 for arm in ("plain", "meth
 
 
 def forecast(plan: DataPlan = PLAN, times: CellTimes | None = MEASURED, **fields: object) -> DesignForecast:
-    return forecast_design(plan, times, **{"slots": 2, "seconds": 4500.0, **fields})  # pyright: ignore[reportArgumentType]
+    return forecast_design(plan, times, **{"slots": 2, "seconds": 4500.0, **fields})  # pyrefly: ignore
 
 
 def test_hours_are_divided_by_the_slot_seconds_of_one_seed() -> None:

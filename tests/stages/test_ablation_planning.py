@@ -114,11 +114,11 @@ class World:
     jobs: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
-        first = [
+        first: list[Event] = [
             RunStarted(idea=IDEA, settings=self.settings.model_dump(mode="json"), seed=3, version="0", model="m"),
             PlanPrepared(data_plan=PLAN, datasets=()),
         ]
-        self.log = MemoryLog([*self.events] or [*first])
+        self.log = MemoryLog([*(self.events or first)])
         folder = RunFolder(self.root)
         folder.create_folders()
         budget = Budget(self.settings.budget, self.log, self.settings.models, build_cost_table(self.settings))

@@ -66,7 +66,7 @@ FLAGS: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def without_test_examples(monkeypatch: pytest.MonkeyPatch) -> None:
     """The scripted experiments submit no test predictions that a look could resample."""
-    monkeypatch.setattr("labwright.stages.evidence.resampling.resample_effects", lambda *_: ())  # pyright: ignore
+    monkeypatch.setattr("labwright.stages.evidence.resampling.resample_effects", lambda *_: ())  # pyrefly: ignore
 
 
 def mended(_: ModelRequest) -> Program:

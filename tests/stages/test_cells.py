@@ -178,7 +178,7 @@ async def test_once_two_executions_differ_what_was_taken_over_is_measured(tmp_pa
     )
     assert reusable_cells(bench.state.decisions[second.decision], [run.key], context=bench) == {run.key: run.id}
     gone = replace(bench.state, deleted_folders={f"cells/{run.id}/artifacts": "best"})
-    without = replace(bench, recorder=SimpleNamespace(state=gone))  # pyright: ignore[reportArgumentType]  (it is read)
+    without = replace(bench, recorder=SimpleNamespace(state=gone))  # pyrefly: ignore  (it is read)
     assert reusable_cells(bench.state.decisions[second.decision], [run.key], context=without) == {}, (
         "artifacts are gone"
     )
@@ -278,16 +278,16 @@ async def test_what_was_committed_before_a_kill_is_not_executed_again(tmp_path: 
         pass
 
     def until_one(event: object) -> int:
-        number = append(event)  # pyright: ignore[reportArgumentType]  (any event)
+        number = append(event)  # pyrefly: ignore  (any event)
         if isinstance(event, CellExecuted):
             committed.append(event.run.cell.arm)
             raise Killed
         return number
 
-    bench.recorder.append = until_one  # pyright: ignore[reportAttributeAccessIssue]
+    bench.recorder.append = until_one  # pyrefly: ignore
     with suppress(Killed):
         await searched(bench)
-    bench.recorder.append = append  # pyright: ignore[reportAttributeAccessIssue]
+    bench.recorder.append = append  # pyrefly: ignore
     (node,) = await searched(bench)
     assert committed and node.status == "good" and len(node.attempts) == 1
     assert set(ran) == {f"{node.id}/1 baseline", f"{node.id}/1 method"}

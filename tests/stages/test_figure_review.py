@@ -60,13 +60,13 @@ def draw(folder: Path) -> None:
     from matplotlib.figure import Figure
 
     folder.mkdir(parents=True)
-    with matplotlib.rc_context({"pdf.fonttype": 42}):  # pyright: ignore[reportUnknownMemberType]
+    with matplotlib.rc_context({"pdf.fonttype": 42}):  # pyrefly: ignore
         for name in ("main", "beside"):
             figure = Figure(figsize=(3.2, 1.9))
             axes: Any = figure.subplots()
             axes.plot([0, 1], [0, 1] if name == "main" else [1, 0])
             for suffix in ("pdf", "png"):
-                figure.savefig(folder / f"{name}.{suffix}")  # pyright: ignore[reportUnknownMemberType]
+                figure.savefig(folder / f"{name}.{suffix}")  # pyrefly: ignore
 
 
 def review(inputs: FigureReviewInputs) -> PaperFigureReviews:

@@ -252,7 +252,7 @@ def _truncate(run: Path, count: int) -> None:
     times = iter(range(1, 10_000))
     log = EventLog(run / "events.jsonl", clock=lambda: float(next(times)))
     for event in kept:
-        log.append(event)  # pyright: ignore[reportArgumentType]
+        log.append(event)  # pyrefly: ignore
     log.close()
 
 

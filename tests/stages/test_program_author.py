@@ -321,4 +321,4 @@ async def test_a_session_killed_after_any_event_repeats_nothing(tmp_path: Path) 
 
 
 def set_append(bench: RunContext, append: Callable[[Event], int]) -> None:
-    bench.recorder.append = append  # pyright: ignore[reportAttributeAccessIssue]
+    bench.recorder.append = append  # pyrefly: ignore

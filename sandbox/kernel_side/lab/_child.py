@@ -23,7 +23,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from lab import _job, _training
 from lab._job import JobFile, LabError, seed_all
@@ -40,7 +40,7 @@ class ProcessState:
 
     forked_pid = 0
     """Id of the process that the zygote forked."""
-    socket: socket.socket
+    socket: ClassVar[socket.socket]
     crash_log = 2
     """Descriptor for crash reports of the interpreter."""
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -139,7 +139,7 @@ def require_experiment(function: str) -> JobFile:
 class BuildState:
     """State of a value that `lab.shared` is building in this process."""
 
-    seed: int | None = None
+    seed: ClassVar[int | None] = None
     """Its seed; None if none is being built."""
 
 

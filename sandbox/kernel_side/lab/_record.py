@@ -100,7 +100,7 @@ def _to_numpy_input(values: Any) -> Any:
         except TypeError:  # numpy has no such type
             return dense.float().numpy()
     if isinstance(values, list | tuple):
-        items: list[Any] | tuple[Any, ...] = values  # pyright: ignore[reportUnknownVariableType]
+        items: list[Any] | tuple[Any, ...] = values  # pyrefly: ignore
         plain = all(issubclass(kind, int | float | np.generic) for kind in set(map(type, items)))
         return items if plain else [_to_numpy_input(item) for item in items]
     if _ma.is_masked(values):
@@ -173,7 +173,7 @@ def append_line(file: str, line: dict[str, Any]) -> None:
 
 def _append_measurement(function: str, name: str, value: object, *, step: int | None, **where: str) -> None:
     for key, text in (("name", name), *where.items()):
-        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (callers are not type checked)
+        if not isinstance(text, str):  # callers are not type checked
             raise LabError(f"lab.{function}: {key} must be a string, not {text!r}")
     if where["split"] not in _SPLITS:
         hint = "; submit test predictions with lab.submit" if where["split"] == "test" else ""

@@ -53,7 +53,7 @@ def shared(key: str, build: Callable[[], Any]) -> Any:
     """
     current = require_experiment("shared")
     where = f"lab.shared({key!r})"
-    if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (callers are not type checked)
+    if not isinstance(key, str):  # callers are not type checked
         raise LabError(f"{where}: the key must be a string that identifies the value")
     try:
         name = _compute_sha256(key, compute_fingerprint(build, current.folder))[:40]

@@ -126,7 +126,7 @@ def submit_artifact(dataset: str = "", split: str = "", condition: str = "", con
 
 def _build_submission_fields(where: str, dataset: str, split: str, condition: str, step: int | None) -> dict[str, Any]:
     """Return the fields that identify a submission."""
-    if not isinstance(condition, str) or not condition:  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(condition, str) or not condition:  # pyrefly: ignore
         raise LabError(f"{where}: condition must be the name of a compared arm, not {condition!r}")
     if split == "test" and step is not None:
         raise LabError(f"{where}: test predictions are submitted once, without step=")

@@ -7,7 +7,7 @@ slows down Python code. If `SCIENTIST_UNTAUGHT` is set instead, nothing is recor
 parameters.
 """
 
-# pyright: basic
+# pyrefly: ignore-errors
 # Runs in the user's interpreter, which may be old: hence no annotations.
 
 import atexit

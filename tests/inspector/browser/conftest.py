@@ -75,4 +75,4 @@ def watch_page(page: Page, host: str, wrong: list[str]) -> None:
         "pageerror": failed,
     }
     for name, handler in handlers.items():
-        page.on(name, handler)  # pyright: ignore[reportArgumentType, reportCallIssue] - typed by name there
+        page.on(name, handler)  # pyrefly: ignore - typed by name there

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits  # pyright: ignore[reportMissingTypeStubs]
+from threadpoolctl import threadpool_limits
 
 from labwright.models.errors import CatalogueError
 from labwright.models.offline.planning import answer_ablation_plan, answer_missing_ablations, answer_plan

@@ -43,7 +43,7 @@ def test_an_archive_may_bring_its_splits(tmp_path: Path) -> None:
     sizes = {"train": 60, "val": 20, "test": 30}
     arrays = {f"{part}_x": rng.integers(0, 9, (n, 4)) for part, n in sizes.items()}
     labels = {f"{part}_y": np.arange(n) % 3 for part, n in sizes.items()}
-    np.savez(tmp_path / "a.npz", **arrays, **labels)  # pyright: ignore[reportArgumentType]
+    np.savez(tmp_path / "a.npz", **arrays, **labels)  # pyrefly: ignore
     found = materialise_named("a=a.npz", tmp_path)
     assert np.array_equal(found.view["test_x"], arrays["test_x"])
     assert found.facts.sizes == {"train": 51, "dev": 9, "validation": 20, "test": 30}

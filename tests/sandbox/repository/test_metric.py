@@ -18,7 +18,7 @@ def read(folder: Path, spec: str, text: str | None = None, **said: object) -> Me
     if text is not None:
         (folder / metric.place).parent.mkdir(parents=True, exist_ok=True)
         (folder / metric.place).write_text(text)
-    return read_metric(metric, folder, **said)  # pyright: ignore[reportArgumentType]
+    return read_metric(metric, folder, **said)  # pyrefly: ignore
 
 
 def why(found: MetricReading) -> str:

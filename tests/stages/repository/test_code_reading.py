@@ -133,17 +133,17 @@ def test_functions_give_back_zeros_or_their_argument() -> None:
         return return_argument(text, function, parameter)
 
     exec(zero("plain") or "", space)
-    assert space["plain"](5) == 0 and space["plain"](1) == 0  # pyright: ignore
+    assert space["plain"](5) == 0 and space["plain"](1) == 0  # pyrefly: ignore
     exec(zero("Layer.forward") or "", space)
-    assert space["Layer"]().forward([1, 2], [3]) == [0, 0, 0]  # pyright: ignore
+    assert space["Layer"]().forward([1, 2], [3]) == [0, 0, 0]  # pyrefly: ignore
     exec(zero("both") or "", space)
-    assert space["both"](2) == (0, {"a": [0]})  # pyright: ignore
+    assert space["both"](2) == (0, {"a": [0]})  # pyrefly: ignore
     exec(give_back("Layer.forward", "y"), space)
-    assert space["Layer"]().forward(1, 7) == 7  # pyright: ignore
+    assert space["Layer"]().forward(1, 7) == 7  # pyrefly: ignore
     exec(give_back("plain", "scale"), space)
-    assert space["plain"](5) == 2 and space["plain"].__doc__ == "Says something."  # pyright: ignore
+    assert space["plain"](5) == 2 and space["plain"].__doc__ == "Says something."  # pyrefly: ignore
     exec(give_back("one_line", "x"), space)
-    assert space["one_line"](4) == 4  # pyright: ignore
+    assert space["one_line"](4) == 4  # pyrefly: ignore
     assert zero("stream") is None and zero("nothing") is None and find_function(text, "Layer.backward") is None
 
 

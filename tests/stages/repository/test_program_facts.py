@@ -168,7 +168,7 @@ def test_the_offline_model_reads_switches_alternatives_and_what_keeps_a_shape(tm
 
 @slow
 def test_a_torch_model(tmp_path: Path) -> None:
-    files = {"train.py": TORCH.lstrip(), "parts.py": PARTS.lstrip()}
+    files: dict[str, str] = {"train.py": TORCH.lstrip(), "parts.py": PARTS.lstrip()}
     command = RepositoryCommand(argv=("python", "train.py", "{seed}"), metric="m.json:acc")
     _, made = let_offline_model_work(build_inputs(tmp_path / "a", files, command), files)
     ways = {one.name: [way.what for way in one.ways] for one in made.parts}
