@@ -410,11 +410,10 @@ def main() -> int:
     parser.add_argument("--one", type=Path, help="write one record into this folder, and report its cost")
     parser.add_argument("--stage", choices=STAGES, help="with --one: a run that searches this stage")
     args = parser.parse_args()
-    if args.one is not None and args.stage is not None:
-        print(json.dumps(measure_stage(args.one, args.stage, args.nodes[0], args.cells)))
-        return 0
+    size = args.nodes[0], args.cells
     if args.one is not None:
-        print(json.dumps(measure_record(args.one, args.nodes[0], args.cells)))
+        made = measure_stage(args.one, args.stage, *size) if args.stage else measure_record(args.one, *size)
+        print(json.dumps(made))
         return 0
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:

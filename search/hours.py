@@ -197,9 +197,7 @@ def count_affordable_seeds(
     view = build_snapshot(state, state.search.stage or STAGES[-1], settings=settings)
     view = replace(view, looks=tuple(state.search.looks))
     hours = plan_hours(view, settings, time.limit, swapped=swapped)
-    if hours is None:
-        return inf
-    if not hours.seed_seconds:
+    if hours is None or not hours.seed_seconds:
         return inf
     spent = sum(attempt.seconds for node in view.fresh_replicates for attempt in node.attempts)
     other = sum_other_work(view, settings, requested=bool(state.read_setting("paper.missing_ablations")))
