@@ -622,19 +622,18 @@ def simulate_rule(request: tuple[RuleCase, int, float]) -> dict[str, Any]:
     """
     case, count, error = request
     rng = np.random.default_rng([crc32(repr(case).encode()), count])
-    false, found, first = np.array(case.is_false), 0, True
+    false, found = np.array(case.is_false), 0
     for begin in range(0, count, RULE_BATCH):
         values, divisors = case.draw(min(RULE_BATCH, count - begin), rng)
         supported = find_supported(case, values, divisors)
         wrong = (supported & false).any(axis=1)
         found += int(wrong.sum())
-        if first:
+        if not begin:
             for k in [*np.flatnonzero(wrong)[:CHECKED_PER_BATCH], *range(CHECKED_PER_BATCH)]:
                 decided = decide_rule_case(case, values[k], divisors[k])
                 # where the intervals of several looks do not overlap, a run goes by the last one and supports less
                 if decided != supported[k].tolist() and (case.looks == 1 or any(decided > supported[k])):
                     raise ValueError(f"{case}: a run decides study {k} differently")
-        first = False
     low = 1 - compute_upper_rate(count - found, count, error / 2)
     return {
         "rule": case.name,
