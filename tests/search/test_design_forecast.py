@@ -105,6 +105,8 @@ def test_what_no_claim_reads_goes_first_then_reference_models_then_trials() -> N
     found = reduce_design(PLAN, MEASURED, SearchSettings(), 600.0)
     removed = [one.why.split(" was")[0].split(" were")[0] for one in found]
     assert removed == ["level a10", "level a80", "dataset digits", "the reference models", "tuning"]
+    without = reduce_design(PLAN, MEASURED, SearchSettings(ladder=False), 600.0)
+    assert without and all("reference models" not in one.why for one in without), "there are none to leave out"
     last = found[-1].plan
     assert MIN_TRIALS <= last.tuning.budget < 24
     assert [use.name for use in last.datasets] == ["fashion"]
