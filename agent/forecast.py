@@ -319,10 +319,8 @@ def _describe_hours(state: RunState, settings: Settings) -> tuple[str, ...]:
     return forecast_design(
         plan,
         read_cell_times(state.nodes.values()),
-        slots=settings.search.num_workers,
-        seconds=left,
-        references=settings.search.ladder,
-        limit=settings.search.max_seeds,
-        test_sizes={one.name: one.sizes.get("test", 0) for one in state.search.datasets},
+        settings.search,
+        left,
+        sizes={one.name: one.sizes for one in state.search.datasets},
         spreads=read_spreads(state),
     ).lines

@@ -17,6 +17,7 @@ from statistics import fmean
 
 from pydantic import BaseModel
 
+from benchmarks.generated_runs import measure
 from benchmarks.scripted_study import (
     JOB_LENGTHS,
     PLAN,
@@ -31,7 +32,7 @@ from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.figures import PlotInputs, Plots
 from labwright.models.roles.node_assessment import CompareInputs, Preference, StageReport, SummaryInputs
 from labwright.record.cell_status import compute_all_cells, compute_cell_totals
-from labwright.record.schema.data_plan import Level, Measurement
+from labwright.record.schema.data_plan import Level
 from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Cell
 from labwright.record.source_tree import WholeFile
 from labwright.sandbox.job import CellResult, Job
@@ -93,19 +94,7 @@ def make_cell_executor(unit: float, places: int, lengths: tuple[float, ...] = JO
         k = begun.setdefault(job.name, len(begun))
         seconds = lengths[k % len(lengths)] * unit / CELLS_PER_NODE
         return seconds, CellResult(
-            seconds=seconds,
-            cell=one,
-            measurements=(
-                Measurement(
-                    name="log_loss",
-                    value=0.5 - 0.0001 * k,
-                    condition=one.condition,
-                    dataset=one.dataset,
-                    split="validation",
-                    seed=one.seed,
-                    grade="computed",
-                ),
-            ),
+            seconds=seconds, cell=one, measurements=(measure(0.5 - 0.0001 * k, one, grade="computed"),)
         )
 
     return FakeExecutor(

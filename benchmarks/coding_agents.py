@@ -28,7 +28,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from benchmarks.report import make_parser, print_report
+from benchmarks.report import list_settings, make_parser, print_report
 from labwright.agent import run
 from labwright.agent.cli import main as run_command
 from labwright.agent.cli import preflight
@@ -345,7 +345,7 @@ def build_command(kind: str, program: str, folder: Path) -> list[str]:
         "models.outage_timeout": 600,
         "paper.bib": str(EXAMPLES / "library.bib"),
     }
-    return [*words, *(word for name, value in settings.items() for word in ("--set", f"{name}={json.dumps(value)}"))]
+    return [*words, *list_settings(settings)]
 
 
 def measure_study(kind: str, program: str, folder: Path, faults: int) -> dict[str, Any]:

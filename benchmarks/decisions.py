@@ -67,6 +67,7 @@ VALIDATION = 0.02
 """Spread of validation values around those of all examples."""
 BATCH_SIZE, CHECKED_PER_BATCH = 250, 15
 """Confirmations per batch; number of them, twice, that are also decided individually."""
+MAX_TRUTH_DRAWS = 500_000
 EXAMPLES = 100
 COVERAGE_GOAL = (0.94, 0.97)
 FORMS: dict[str, tuple[str, ...]] = {
@@ -229,8 +230,10 @@ class Confirmations:
 
     def compute_shared_variance(self, plan: DataPlan, estimand: str | Expression) -> tuple[Array, float]:
         """Return the variance over examples or clusters that all seeds share, by confirmation, and its degrees of
-        freedom."""
+        freedom; none if these are not sampled."""
         case, variance = self.case, np.zeros(self.count)
+        if not case.is_sampled:
+            return variance, inf
         moved = np.einsum("du,cuk->cdk", self.resample_shares, self.sample)
         datasets = dict.fromkeys(place.dataset for place in self.places)
         for dataset in datasets if case.clusters else [""]:
@@ -286,11 +289,8 @@ def is_supported(plan: DataPlan, drawn: Confirmations) -> Array:
         if parts is not None:
             every &= _ratio_lies_above(plan, drawn, parts, effect.smallest, lost)
             continue
-        values = drawn.compute_effects(plan, effect.estimand)
-        over, freedom = (
-            drawn.compute_shared_variance(plan, effect.estimand) if case.is_sampled else (np.zeros(drawn.count), inf)
-        )
-        every &= _lower_ends(np.where(lost, np.nan, values), over, freedom, level) > effect.smallest
+        values = np.where(lost, np.nan, drawn.compute_effects(plan, effect.estimand))
+        every &= _lower_ends(values, *drawn.compute_shared_variance(plan, effect.estimand), level) > effect.smallest
     return every
 
 
@@ -301,10 +301,8 @@ def _ratio_lies_above(
     contrast = BinaryOperation("-", parts[0], BinaryOperation("*", NumberLiteral(bound), parts[1]))
     above = np.ones(drawn.count, dtype=bool)
     for part in (contrast, parts[1]):
-        over, freedom = (
-            drawn.compute_shared_variance(plan, part) if drawn.case.is_sampled else (np.zeros(drawn.count), inf)
-        )
-        above &= _lower_ends(np.where(lost, np.nan, drawn.compute_effects(plan, part)), over, freedom) > 0
+        values = np.where(lost, np.nan, drawn.compute_effects(plan, part))
+        above &= _lower_ends(values, *drawn.compute_shared_variance(plan, part)) > 0
     return above
 
 
@@ -336,22 +334,14 @@ def check_one(plan: DataPlan, drawn: Confirmations, number: int) -> str:
     for s in range(case.n):
         gone = frozenset(place for place in places if drawn.lost[number, s, ARMS.index(place.arm)])
         kept, validation = (
-            {(place.dataset, place.condition, "accuracy"): float(found[number, s, k]) for k, place in enumerate(places)}
-            for found in (drawn.values, drawn.validation)
+            {
+                (place.dataset, place.condition, "accuracy"): float(found[number, s, k])
+                for k, place in enumerate(places)
+                if place not in missing
+            }
+            for found, missing in ((drawn.values, gone), (drawn.validation, ()))
         )
-        runs.append(
-            ReplicateValues(
-                s,
-                f"n{s}",
-                {
-                    key: value
-                    for key, value in kept.items()
-                    if not any(key[:2] == (place.dataset, place.condition) for place in gone)
-                },
-                {"validation": validation},
-                gone,
-            )
-        )
+        runs.append(ReplicateValues(s, f"n{s}", kept, {"validation": validation}, gone))
     over: dict[str, ResampledInterval] = {}
     if case.is_sampled:
         moved = drawn.resample_shares @ drawn.sample[number]
@@ -376,11 +366,11 @@ def check_one(plan: DataPlan, drawn: Confirmations, number: int) -> str:
     return decide_from_runs(plan, runs, confirmed=True, find_resampled=over.get)[0].verdict
 
 
-def compute_truths(case: Case) -> tuple[float, ...]:
+def compute_truths(case: Case, draws: int) -> tuple[float, ...]:
     """Return the true value of each effect: its mean over very many seeds on all possible examples."""
     plan, rng = case.build_plan((1.0,) * len(FORMS[case.form])), np.random.default_rng(5)
     many = Confirmations(
-        replace(case, n=1, unit="seeds", clusters=0, diverges=(0, 0)), 500_000, rng, list_cells(plan, case)
+        replace(case, n=1, unit="seeds", clusters=0, diverges=(0, 0)), draws, rng, list_cells(plan, case)
     )
     half = many.count // 2
     many.seeds[half:] = -many.seeds[:half]  # makes everything linear in them exact
@@ -407,7 +397,7 @@ def simulate(request: tuple[Case, int, float]) -> dict[str, Any]:
     """
     case, count, error = request
     plan, rng, found = (
-        case.build_plan(compute_truths(case)),
+        case.build_plan(compute_truths(case, min(MAX_TRUTH_DRAWS, 125 * count))),
         np.random.default_rng([crc32(repr(case).encode()), count]),
         0,
     )
@@ -632,19 +622,18 @@ def simulate_rule(request: tuple[RuleCase, int, float]) -> dict[str, Any]:
     """
     case, count, error = request
     rng = np.random.default_rng([crc32(repr(case).encode()), count])
-    false, found, first = np.array(case.is_false), 0, True
+    false, found = np.array(case.is_false), 0
     for begin in range(0, count, RULE_BATCH):
         values, divisors = case.draw(min(RULE_BATCH, count - begin), rng)
         supported = find_supported(case, values, divisors)
         wrong = (supported & false).any(axis=1)
         found += int(wrong.sum())
-        if first:
+        if not begin:
             for k in [*np.flatnonzero(wrong)[:CHECKED_PER_BATCH], *range(CHECKED_PER_BATCH)]:
                 decided = decide_rule_case(case, values[k], divisors[k])
                 # where the intervals of several looks do not overlap, a run goes by the last one and supports less
                 if decided != supported[k].tolist() and (case.looks == 1 or any(decided > supported[k])):
                     raise ValueError(f"{case}: a run decides study {k} differently")
-        first = False
     low = 1 - compute_upper_rate(count - found, count, error / 2)
     return {
         "rule": case.name,

@@ -57,9 +57,7 @@ MAX_PARALLEL = 30
 
 async def lint_figures(cases: Sequence[Script], base: Path) -> dict[str, tuple[LintFinding, ...]]:
     """Return the findings on each case's figures, by name."""
-    executor = LocalExecutor(
-        1, base / "views", labels=base / "labels", cache=base / "cache", settings=SandboxSettings(isolation="none")
-    )
+    executor = LocalExecutor(1, base / "views", settings=SandboxSettings(isolation="none"))
     found: dict[str, tuple[LintFinding, ...]] = {}
     try:
         for start in range(0, len(cases), MAX_PARALLEL):

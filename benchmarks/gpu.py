@@ -12,7 +12,6 @@ Not measured: several GPUs (`scientist doctor --gpu` tries two with nccl), MIG, 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
@@ -32,6 +31,7 @@ from types import MappingProxyType
 from typing import Any
 
 from benchmarks.gpu_study.model import ScriptedServer
+from benchmarks.report import list_settings, list_words, make_parser, print_report, write_report
 
 STUDY = Path(__file__).parent / "gpu_study"
 PROGRAMS = STUDY / "programs"
@@ -180,7 +180,7 @@ class GpuParts:
     def wait_for_end(self, process: subprocess.Popen[str], limit: float) -> CommandResult:
         began, cut = time.monotonic(), False
         try:
-            out, err = process.communicate(timeout=max(5.0, min(limit, self.seconds_left())))
+            out, err = process.communicate(timeout=min(limit, max(5.0, self.seconds_left())))
         except subprocess.TimeoutExpired:
             cut = True
             os.killpg(process.pid, signal.SIGKILL)
@@ -193,8 +193,7 @@ class GpuParts:
         return CommandResult(process.returncode, out, err, seconds)
 
     def sandbox_options(self, more: Mapping[str, object] = MappingProxyType({})) -> list[str]:
-        settings = {"sandbox.device": self.device, "sandbox.isolation": "auto", **more}
-        return [word for name, value in settings.items() for word in ("--set", f"{name}={json.dumps(value)}")]
+        return list_settings({"sandbox.device": self.device, "sandbox.isolation": "auto", **more})
 
     def execute(
         self,
@@ -288,24 +287,19 @@ class GpuParts:
             began = time.monotonic()
             running = self.start_scientist(
                 "run",
-                "--idea",
-                STUDY / "idea.json",
-                "--plan",
-                STUDY / "plan.yaml",
-                "--name",
-                "study",
-                "--runs",
-                self.base / "runs",
-                "--data",
-                f"sequences={self.base / 'sequences.npz'}",
-                "--model",
-                "openai-chat:scripted",
-                "--base-url",
-                server.url,
-                "--workers",
-                "2",
-                "--time-limit",
-                "20m",
+                *list_words(
+                    {
+                        "--idea": STUDY / "idea.json",
+                        "--plan": STUDY / "plan.yaml",
+                        "--name": "study",
+                        "--runs": self.base / "runs",
+                        "--data": f"sequences={self.base / 'sequences.npz'}",
+                        "--model": "openai-chat:scripted",
+                        "--base-url": server.url,
+                        "--workers": 2,
+                        "--time-limit": "20m",
+                    }
+                ),
                 *(["--gpus", "0"] if self.gpu.on else []),
                 *self.sandbox_options(settings),
             )
@@ -396,22 +390,9 @@ class GpuParts:
         finally:
             holder.kill()
             holder.wait()
-        data = self._data_options()
+        words = ["--json", *self._cell_options("busy"), *self.sandbox_options()]
         began = time.monotonic()
-        pair = [
-            self.start_scientist(
-                "exec",
-                PROGRAMS / "cells.py",
-                "--json",
-                "--cells",
-                "busy",
-                "--on",
-                "sequences",
-                *data,
-                *self.sandbox_options(),
-            )
-            for _ in range(2)
-        ]
+        pair = [self.start_scientist("exec", PROGRAMS / "cells.py", *words) for _ in range(2)]
         ends = [self.wait_for_end(one, 120).expect_exit_code(0).parse_json()["seconds"] for one in pair]
         wall = time.monotonic() - began
         return {
@@ -428,9 +409,8 @@ class GpuParts:
         The next cell must be measured, and the memory freed.
         """
         before = self.gpu.used_bytes() if self.gpu.on else 0
-        words = ["--cells", "memory,dies,ok", "--on", "sequences", *self._data_options()]
         more: dict[str, object] = {} if self.gpu.on else {"sandbox.memory_gb": 2.5}
-        ran, report = self.execute("cells.py", *words, limit=180, settings=more)
+        ran, report = self.execute("cells.py", *self._cell_options("memory,dies,ok"), limit=180, settings=more)
         outcomes = {
             one["cell"]["arm"] if isinstance(one["cell"], dict) else str(one["cell"]): (
                 one["outcome"],
@@ -454,9 +434,7 @@ class GpuParts:
         """Check that forking after CUDA was used fails with that message instead of hanging, and the next cell is
         measured.
         """
-        _, report = self.execute(
-            "cells.py", "--cells", "forks,ok", "--on", "sequences", *self._data_options(), limit=150
-        )
+        _, report = self.execute("cells.py", *self._cell_options("forks,ok"), limit=150)
         outcomes = [(one["outcome"], one["why"][:200]) for one in report["cells"]]
         if outcomes[1][0] != "measured" or (self.gpu.on and outcomes[0][0] != "failed"):
             raise PartFailed(f"outcomes: {outcomes} {report['stdout_tail'][-MAX_OUTPUT_TAIL:]}")
@@ -464,13 +442,10 @@ class GpuParts:
 
     def measure_sharing(self) -> dict[str, Any]:
         """Measure cells that share one device against sequential cells."""
-        words = ["--cells", "busy", "--on", "sequences", *self._data_options()]
+        words = [*self._cell_options("busy"), *self.sandbox_options({"sandbox.slots_per_gpu": 2})]
 
         def steps(count: int) -> list[int]:
-            shared = self.sandbox_options({"sandbox.slots_per_gpu": 2})
-            running = [
-                self.start_scientist("exec", PROGRAMS / "cells.py", "--json", *words, *shared) for _ in range(count)
-            ]
+            running = [self.start_scientist("exec", PROGRAMS / "cells.py", "--json", *words) for _ in range(count)]
             return [
                 int(
                     re.findall(
@@ -495,7 +470,7 @@ class GpuParts:
             ran.expect_exit_code(0)
             ours.append(ran.seconds)
         cells = ",".join(f"ok{number}" for number in range(8))
-        ran, report = self.execute("cells.py", "--cells", cells, "--on", "sequences", *self._data_options(), limit=180)
+        ran, report = self.execute("cells.py", *self._cell_options(cells), limit=180)
         if any(one["outcome"] != "measured" for one in report["cells"]):
             raise PartFailed(json.dumps(report["cells"])[:MAX_OUTPUT_TAIL])
         return {
@@ -521,21 +496,19 @@ class GpuParts:
                 timeout=30,
                 capture_output=True,
             )
-        out = self.base / "ablated"
         ran = self.run_scientist(
             "ablate",
             repository,
-            "--command",
-            "python train.py --seed {seed} --device {device}",
-            "--metric",
-            "metrics.json:r2",
-            "--out",
-            out,
             "--json",
-            "--budget-runs",
-            "14",
-            "--python",
-            sys.executable,
+            *list_words(
+                {
+                    "--command": "python train.py --seed {seed} --device {device}",
+                    "--metric": "metrics.json:r2",
+                    "--out": self.base / "ablated",
+                    "--budget-runs": 14,
+                    "--python": sys.executable,
+                }
+            ),
             *(["--gpus", "0"] if self.gpu.on else []),
             *self.sandbox_options(),
             limit=240,
@@ -558,8 +531,8 @@ class GpuParts:
             "code_seconds": study["code_seconds"],
         }
 
-    def _data_options(self) -> list[str]:
-        """Return the option that adds a small dataset."""
+    def _cell_options(self, cells: str) -> list[str]:
+        """Return the options that run cells of `cells.py` on a small dataset."""
         path = self.base / "small.npz"
         if not path.exists():
             code = (
@@ -567,7 +540,7 @@ class GpuParts:
                 "np.savez(sys.argv[1], x=r.integers(0, 50, (400, 16)), y=r.integers(0, 2, 400))"
             )
             subprocess.run([sys.executable, "-c", code, path], timeout=60, check=True)
-        return ["--data", f"sequences={path}"]
+        return list_words({"--cells": cells, "--on": "sequences", "--data": f"sequences={path}"})
 
 
 def _find_program() -> list[str]:
@@ -584,11 +557,10 @@ def _mean(values: list[int]) -> float | None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="test the program on this machine's GPU")
+    parser = make_parser(__doc__)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--minutes", type=float, default=8.0)
     parser.add_argument("--only", action="append", default=[], help="run only this part; may be repeated")
-    parser.add_argument("--out", type=Path, help="also write the JSON report to this file")
     given = parser.parse_args(arguments)
     ends = time.monotonic() + 60 * given.minutes
     report: dict[str, Any] = {"device": given.device, "minutes": given.minutes, "parts": {}}
@@ -605,9 +577,8 @@ def main(arguments: list[str] | None = None) -> int:
             line = f"{name}: {one['outcome']} in {one['seconds']} s {one.get('why', '')}"
             print(line[:400], file=sys.stderr, flush=True)
             if given.out is not None:
-                given.out.parent.mkdir(parents=True, exist_ok=True)
-                given.out.write_text(json.dumps(report, indent=1) + "\n")
-    print(json.dumps(report, indent=1))
+                write_report(report, given.out)
+    print_report(report, given.out)
     return 1 if any(one["outcome"] == "failed" for one in report["parts"].values()) else 0
 
 

@@ -10,57 +10,24 @@ the time from the commit of an event to the node's element in the page. Both are
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, Page
 
-from benchmarks.record import make_node_events
+from benchmarks.generated_runs import GrowingRun
 from benchmarks.report import make_parser, print_report
-from labwright.record.event_log import EventLog
-from labwright.record.events import Event
-from labwright.record.events.run_events import RunStarted
-from labwright.record.events.search_events import (
-    CellExecuted,
-    CellsRequired,
-    DecisionMade,
-    NodeProposed,
-    PlanPrepared,
-    StageSummarised,
-    StageWinnerChosen,
-)
-from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
-from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
-from labwright.record.schema.idea import Idea
-from labwright.record.schema.nodes import (
-    STAGES,
-    Cell,
-    CellRun,
-    Failure,
-    NodeKind,
-    StageName,
-    StageSummary,
-    format_node_id,
-)
 from tests.inspector.browser.chromium import Viewer, chromium, running_viewer
 
 LIMIT_MILLISECONDS = 180_000
 """Timeout of a page in milliseconds: the first one after the start reads the whole log."""
-PLAN = DataPlan(
-    task="classify",
-    datasets=(DatasetUse(name="d"),),
-    expected_seconds=1.0,
-    metrics=(MetricSpec(name="log_loss", title="log loss", higher_is_better=False),),
-    arms=(Arm(name="c0", role="baseline"), *(Arm(name=f"c{i}", role="method") for i in range(1, 4))),
-)
 WATCH_SCRIPT = """
 window.seen = {};
 addEventListener("DOMContentLoaded", () => new MutationObserver((changes) => {
@@ -70,125 +37,6 @@ addEventListener("DOMContentLoaded", () => new MutationObserver((changes) => {
 }).observe(document.documentElement, { childList: true, subtree: true }));
 """
 """Records when a node's element appeared in the page, in milliseconds since the epoch."""
-# --- the run --------------------------------------------------------------------------------------------------------
-
-
-class GrowingRun:
-    """A generated run: a tree over four stages that grows node by node, with 40 kB of files per node."""
-
-    def __init__(
-        self,
-        folder: Path,
-        nodes: int,
-        cells: int = 0,
-        *,
-        plan: DataPlan = PLAN,
-        make_events: Callable[[int], Iterable[Event]] = make_node_events,
-    ) -> None:
-        self._make_events = make_events
-        folder.mkdir(parents=True)
-        self.cells = cells
-        self.folder = folder
-        self.log = EventLog(folder / "events.jsonl")
-        self.count = 0
-        self._a_stage = -(-nodes // len(STAGES))
-        idea = Idea.model_validate({"Name": "n", "Title": "A run to be looked at", "Experiments": ["one"]})
-        self._append(
-            RunStarted(idea=idea, settings={}, seed=0, version="0", model="m"),
-            PlanPrepared(data_plan=plan, datasets=()),
-        )
-        for _ in range(nodes):
-            self.add_node()
-
-    def add_node(self) -> tuple[str, float]:
-        """Add a complete node; return its id, and when its event was committed (since the epoch)."""
-        self.count += 1
-        k = self.count
-        stage = STAGES[min((k - 1) // self._a_stage, len(STAGES) - 1)]
-        first = STAGES.index(stage) * self._a_stage + 1
-        if k == first and k > 1:
-            self._append_stage_end(STAGES[STAGES.index(stage) - 1], format_node_id(k - 1))
-        self._write_files(format_node_id(k))
-        shown = 0.0
-        for event in self._make_events(k):
-            whole = _place_in_tree(event, k, first, stage) if isinstance(event, DecisionMade) else event
-            self.log.append(whole)
-            shown = time.time() if isinstance(event, DecisionMade) else shown
-            if isinstance(event, NodeProposed) and self.cells:
-                self._append(*make_cell_events(k, self.cells))
-        return format_node_id(k), shown
-
-    def _append(self, *events: Event) -> None:
-        for event in events:
-            self.log.append(event)
-
-    def _append_stage_end(self, stage: StageName, best: str) -> None:
-        self._append(
-            StageWinnerChosen(stage=stage, best=best, ended="limit"),
-            StageSummarised(k=0, summary=StageSummary(stage=stage, tried="t " * 200, found="f " * 200)),
-        )
-
-    def _write_files(self, name: str) -> None:
-        folder = self.folder / "nodes" / name
-        for path, size in {
-            "source/experiment.py": 4000,
-            "source/plots.py": 2000,
-            "attempt1/stdout.txt": 4000,
-            "plots1/figures/loss.png": 30_000,
-        }.items():
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_bytes(b"x = 1\n" * (size // 6))
-
-
-def make_cell_events(k: int, number: int) -> Iterator[Event]:
-    """Yield cells of a node, four arms at as many levels as needed, and their executions; every ninth fails."""
-    cells = [Cell(dataset="d", arm=f"c{n % 4}", level=f"l{n // 4}", seed=k) for n in range(number)]
-    keys = [hashlib.sha256(f"{k}/{n}".encode()).hexdigest() for n in range(number)]
-    yield CellsRequired(node=format_node_id(k), cells=tuple(cells), keys=tuple(keys))
-    for n, (cell, key) in enumerate(zip(cells, keys, strict=True)):
-        failed = n % 9 == 8
-        values = (
-            ()
-            if failed
-            else (
-                Measurement(
-                    name="log_loss",
-                    value=1 / (n + k),
-                    condition=cell.condition,
-                    dataset="d",
-                    split="validation",
-                    seed=k,
-                    grade="scored",
-                ),
-            )
-        )
-        yield CellExecuted(
-            node=format_node_id(k),
-            run=CellRun(
-                id=f"{key[:24]}-0",
-                cell=cell,
-                key=key,
-                seconds=1.0,
-                measurements=values,
-                failure=Failure(kind="timeout", message="too long") if failed else None,
-            ),
-        )
-
-
-def _place_in_tree(event: DecisionMade, k: int, first: int, stage: StageName) -> DecisionMade:
-    """Give the decision a place in the tree: five drafts per stage, and children as in a search."""
-    kinds: tuple[NodeKind, ...] = ("draft", "improve", "tune", "ablate")
-    inner = k - first
-    parent = (
-        None if inner < 5 and stage == "preliminary" else format_node_id(first + (inner - 5) // 3 if inner >= 5 else 1)
-    )
-    kind = "draft" if parent is None else kinds[STAGES.index(stage)] if stage != "preliminary" else "improve"
-    return DecisionMade(
-        k=k, action=ExpandTree(stage=stage, kind=kind, parent=parent, seed=k), seen=VisibleDecisions(through=k - 1)
-    )
-
-
-# --- measuring ------------------------------------------------------------------------------------------------------
 
 
 @contextmanager

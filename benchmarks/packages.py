@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from benchmarks.report import make_parser, print_report
+from benchmarks.report import list_settings, list_words, make_parser, print_report
 from labwright.agent.cli import main as scientist
 from labwright.models.offline import researcher
 from labwright.models.roles.experiment_code import CodeInputs, Program
@@ -41,8 +41,8 @@ SMALL = {
     "search.ablation.nodes": 1,
     "search.ablation.num_seeds": 2,
     "paper.missing_ablations": 0,
-    "paper.judge": "false",
-    "search.ladder": "false",
+    "paper.judge": False,
+    "search.ladder": False,
 }
 LIMIT_SECONDS = 900.0
 """Time limit of one command in seconds."""
@@ -92,21 +92,9 @@ class PackageRuns:
         )
 
     def run_options(self, name: str) -> list[str]:
-        flags = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
-        return [
-            "run",
-            "--idea",
-            "examples/ideas/label_noise_calibration.json",
-            "--config",
-            "examples/demo.yaml",
-            "--runs",
-            str(self.runs),
-            "--name",
-            name,
-            "--set",
-            f"sandbox.allowed={','.join(self.names)}",
-            *flags,
-        ]
+        idea, config = "examples/ideas/label_noise_calibration.json", "examples/demo.yaml"
+        options = {"--idea": idea, "--config": config, "--runs": self.runs, "--name": name}
+        return ["run", *list_words(options), *list_settings(SMALL | {"sandbox.allowed": self.names})]
 
     def run_timed(self, *arguments: str, **variables: str) -> dict[str, Any]:
         began = time.monotonic()

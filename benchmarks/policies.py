@@ -10,11 +10,6 @@ with its standard error.
 python -m benchmarks.policies measure REPOSITORY TRUTH.json --out TABLE.json [--seeds N] [--python PATH]
 
 makes such a table from a repository with known parts: `reference` in the file says how to remove each.
-
-python -m benchmarks.policies border [--draws N] [--out FILE]
-
-compares two uses of a budget on invented parts: after one run each, fresh seeds at once (the program's policy), or
-first runs at the boundary of the five that help most, where not all parts can have fresh seeds.
 """
 
 from __future__ import annotations
@@ -27,8 +22,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from itertools import product
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
 from statistics import fmean, pstdev, stdev
@@ -216,101 +210,6 @@ def _summarize(values: Sequence[float]) -> dict[str, float]:
     return {"acc": round(fmean(values), 4), "se": round(stdev(values) / math.sqrt(len(values)), 4)}
 
 
-BASELINE_RUNS = 5
-"""Runs of the baseline and its check before any part is ablated; the first three are seeds of the search."""
-EFFECT_MEDIAN, EFFECT_SPREAD, IDLE_SHARE = 0.03, 1.2, 0.25
-"""Invented effects: median and standard deviation of the logarithm, and the share of parts without any effect."""
-
-
-def compare_border(
-    *, sizes: Sequence[int], noises: Sequence[float], shares: Sequence[float], draws: int
-) -> list[dict[str, Any]]:
-    """Compare the two uses for each number of parts, noise of a run (in medians of an effect) and share of the default
-    budget: Acc@5 of parts with fresh seeds, and parts with fresh seeds. Both have the same parts."""
-    found: list[dict[str, Any]] = []
-    for size, noise, share in product(sizes, noises, shares):
-        budget, played = round((7 * size + 29) * share), list[tuple[tuple[float, int], tuple[float, int]]]()
-        for draw in range(draws):
-            rng = Random(f"{size} {noise} {draw}")
-            effects = [
-                0.0 if rng.random() < IDLE_SHARE else EFFECT_MEDIAN * math.exp(rng.gauss(0, EFFECT_SPREAD))
-                for _ in range(size)
-            ]
-            world = InventedParts(effects, noise * EFFECT_MEDIAN, budget, draw)
-            played.append((replace(world).play(at_border=True), replace(world).play(at_border=False)))
-        (accuracy, verdicts) = list(zip(*(zip(*pair, strict=True) for pair in played), strict=True))
-        border, plain = ([one[at] for one in accuracy] for at in (0, 1))
-        gains = [after - before for before, after in zip(border, plain, strict=True)]
-        found.append(
-            {"parts": size, "noise": noise, "share": share, "budget": budget}
-            | {
-                name: {"acc": round(fmean(acc), 4), "verdicts": round(fmean(one[at] for one in verdicts), 1)}
-                for at, (name, acc) in enumerate((("border", border), ("plain", plain)))
-            }
-            | {"difference": round(fmean(gains), 4), "se": round(stdev(gains) / math.sqrt(draws), 4)}
-        )
-    return found
-
-
-@dataclass
-class InventedParts:
-    """Parts with true effects and runs with noise; `spent` counts every run."""
-
-    effects: Sequence[float]
-    noise: float
-    budget: int
-    seed: int
-    spent: int = BASELINE_RUNS
-    rng: Random = field(init=False)
-    baseline: list[float] = field(init=False)
-    seen: dict[int, list[float]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.rng = Random(self.seed)
-        self.baseline = [self.rng.gauss(0, self.noise) for _ in range(3)]
-        order = self.rng.sample(range(len(self.effects)), len(self.effects))
-        self.seen = {part: [] for part in order[: self._split.explored]}
-
-    @property
-    def _split(self) -> ablation_bandit.BudgetSplit:
-        return ablation_bandit.split_budget(len(self.effects), self.budget, k=TOP_K, baseline=BASELINE_RUNS)
-
-    def play(self, *, at_border: bool) -> tuple[float, int]:
-        """Spend the budget; return Acc@5 of the parts with fresh seeds, and how many have them."""
-        for part in self.seen:
-            self._run_part(part)
-        seeds = ablation_bandit.CONFIRM_SEEDS
-        if at_border and self.spent + seeds * (1 + len(self.seen)) > self.budget:
-            self._run_border(self.budget - seeds * (2 + self._split.confirmed))
-        self.spent += seeds
-        fresh, base = dict[int, float](), [self.rng.gauss(0, self.noise) for _ in range(seeds)]
-        for part in sorted(self.seen, key=lambda one: -abs(fmean(self.seen[one]))):
-            if self.spent + seeds <= self.budget:
-                self.spent += seeds
-                fresh[part] = fmean(self.effects[part] + self.rng.gauss(0, self.noise) - one for one in base)
-        least = sorted(self.effects, reverse=True)[TOP_K - 1]
-        best = [part for part in sorted(fresh, key=lambda one: -fresh[one]) if fresh[part] > 0][:TOP_K]
-        return sum(self.effects[part] >= least for part in best) / TOP_K, len(fresh)
-
-    def _run_part(self, part: int) -> None:
-        place = len(self.seen[part])
-        if place >= len(self.baseline):
-            self.baseline.append(self.rng.gauss(0, self.noise))
-            self.spent += 1
-        self.spent += 1
-        self.seen[part].append(self.effects[part] + self.rng.gauss(0, self.noise) - self.baseline[place])
-
-    def _run_border(self, most: int) -> None:
-        while self.spent + 2 <= most:
-            arms = [RunningArm(f"{part:03}", 0.5, tuple(one)) for part, one in self.seen.items()]
-            sigma = ablation_bandit.compute_pooled_sigma(self.seen.values(), self.baseline).sigma
-            harmful = set(ablation_bandit.find_harmful(arms, sigma))
-            pick = pick_arm([one for one in arms if one.name not in harmful], sigma=sigma, k=TOP_K)
-            if pick.next is None or pick.separated:
-                return
-            self._run_part(int(pick.next))
-
-
 def measure_repository(repository: Path, truth: Mapping[str, Any], seeds: int, python: str) -> StoredRuns:
     """Remove every part of a repository at every seed, as its truth file says, after fixing its faults."""
     numbers = range(FIRST_SEED, FIRST_SEED + seeds)
@@ -346,7 +245,7 @@ def _run_part(repository: Path, truth: Mapping[str, Any], how: Mapping[str, Any]
 
 def main(words: Sequence[str]) -> None:
     parser = make_parser(__doc__)
-    parser.add_argument("files", nargs="+", type=Path, help="tables, `measure REPOSITORY TRUTH`, or `border`")
+    parser.add_argument("files", nargs="+", type=Path, help="tables, or `measure REPOSITORY TRUTH`")
     parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--budgets", type=int, nargs="+", default=BUDGETS)
     parser.add_argument("--agreement", type=float, default=0.0, help="correlation of priors with importances, 0 to 1")
@@ -357,8 +256,6 @@ def main(words: Sequence[str]) -> None:
     if str(given.files[0]) == "measure":
         truth = json.loads(given.files[2].read_text())
         found = measure_repository(given.files[1], truth, given.seeds, given.python).model_dump(mode="json")
-    elif str(given.files[0]) == "border":
-        found = compare_border(sizes=(8, 15, 25), noises=(0.3, 1.0), shares=(0.35, 0.5, 0.7, 1.0), draws=given.draws)
     else:
         tables = [StoredRuns.model_validate_json(file.read_text()) for file in given.files]
         terms = ComparisonTerms(given.draws, given.agreement, not given.unpaired)

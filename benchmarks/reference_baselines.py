@@ -96,13 +96,7 @@ async def run_reference(
     folder: Path, facts: DatasetFacts, metric: MetricSpec, trials: Sequence[Trial]
 ) -> dict[str, Any]:
     """Measure the reference models in a kernel, as a run does."""
-    executor = LocalExecutor(
-        1,
-        folder / "views",
-        labels=folder / "labels",
-        cache=folder / "cache",
-        settings=SandboxSettings(isolation="none"),
-    )
+    executor = LocalExecutor(1, folder / "views", settings=SandboxSettings(isolation="none"))
     cells = {Cell(dataset=facts.name, arm=one.arm, trial=one.number, seed=facts.seed): one.setting for one in trials}
     left: dict[Cell, Path] = {}
     values: dict[Cell, float] = {}

@@ -126,13 +126,7 @@ async def measure_attempt(executor: LocalExecutor, folder: Path) -> dict[str, fl
 async def measure_attempts(rounds: int, place: Path) -> dict[Mode, list[dict[str, float]]]:
     """Measure attempts of each mode in turn."""
     executors = [
-        LocalExecutor(
-            1,
-            place / "views",
-            labels=place / "labels",
-            cache=place / mode / "cache",
-            settings=SandboxSettings(isolation=mode),
-        )
+        LocalExecutor(1, place / "views", cache=place / mode / "cache", settings=SandboxSettings(isolation=mode))
         for mode in MODES
     ]
     found: dict[Mode, list[dict[str, float]]] = {mode: [{} for _ in range(rounds)] for mode in MODES}
@@ -161,9 +155,7 @@ async def measure_cell_costs(place: Path, mode: Mode) -> dict[str, float]:
     settings = SandboxSettings(isolation=mode)
     if not (place / "views").exists():
         materialise("digits", views=place / "views", labels=place / "labels", seed=1)
-    executor = LocalExecutor(
-        1, place / "views", labels=place / "labels", cache=place / mode / "cache", settings=settings
-    )
+    executor = LocalExecutor(1, place / "views", cache=place / mode / "cache", settings=settings)
     walls: list[float] = []
     codes: list[float] = []
     try:

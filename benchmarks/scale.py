@@ -25,8 +25,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from benchmarks.inspector import PLAN, GrowingRun
-from benchmarks.record import make_node_events
+from benchmarks.generated_runs import PLAN, GrowingRun, list_cell_lines, make_cell_run
 from benchmarks.report import make_parser, print_report
 from labwright.inspector.status import build_status
 from labwright.record.event_log import EventLog, read_state
@@ -54,7 +53,6 @@ from labwright.record.schema.data_plan import (
     DatasetUse,
     Hyperparameter,
     Level,
-    Measurement,
     MetricSpec,
     Trial,
     TuningPlan,
@@ -62,16 +60,7 @@ from labwright.record.schema.data_plan import (
 from labwright.record.schema.decisions import LOOK_TASKS, ExpandTree, VisibleDecisions
 from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.record.schema.idea import Idea
-from labwright.record.schema.nodes import (
-    STAGES,
-    Attempt,
-    Cell,
-    CellOutcomeLine,
-    CellRun,
-    NodeKind,
-    StageName,
-    format_node_id,
-)
+from labwright.record.schema.nodes import STAGES, Attempt, Cell, NodeKind, StageName, format_node_id
 from labwright.sandbox.cell_scheduler import CellSchedule
 from labwright.sandbox.job import CellTask, Job
 from labwright.search.policy import BestFirstPolicy
@@ -87,61 +76,14 @@ CELL_SIZES = ((400, 100), (1000, 100))
 # --- the record -------------------------------------------------------------------------------------------------------
 
 
-class GrowingCellRun(GrowingRun):
-    """A generated run whose nodes have cells."""
-
-    def _write_files(self, name: str) -> None:
-        """Write no files."""
-
-
-def make_node_with_cells(k: int, count: int) -> Iterator[Event]:
-    """Yield the events of a node whose cells were each executed separately."""
-    name = format_node_id(k)
-    grid = [Cell(dataset="d", arm=f"c{n % 4}", level=f"l{n // 4}", seed=k) for n in range(count)]
-    runs = [
-        CellRun(
-            id=f"{k:012x}{n:012x}-0",
-            cell=cell,
-            key=f"{k:032x}{n:032x}",
-            seconds=1.0,
-            stdout_tail="epoch 1\n",
-            measurements=(
-                Measurement(
-                    name="log_loss",
-                    value=k + n / 7,
-                    condition=cell.condition,
-                    dataset="d",
-                    split="validation",
-                    seed=k,
-                    grade="scored",
-                ),
-            ),
-            sealed={"0.npy": "0" * 64},
-        )
-        for n, cell in enumerate(grid)
-    ]
-    for event in make_node_events(k):
-        if isinstance(event, AttemptExecuted):
-            yield from (CellExecuted(node=name, run=run) for run in runs)
-            lines = tuple(CellOutcomeLine(cell=run.cell, outcome="measured", id=run.id, seconds=1.0) for run in runs)
-            event = event.model_copy(
-                update={
-                    "attempt": event.attempt.model_copy(
-                        update={"cells": lines, "measurements": tuple(one for run in runs for one in run.measurements)}
-                    )
-                }
-            )
-        yield event
-
-
 def measure_record(folder: Path, nodes: int, cells: int) -> dict[str, Any]:
     """Write such a record; return events per second, bytes, and the time to open it, to decide and to view it."""
     levels = tuple(Level(name=f"l{n}") for n in range(-(-cells // 4)))
     plan = PLAN.model_copy(update={"factor": "level", "levels": levels})
     began = time.perf_counter()
-    growing = GrowingCellRun(folder / "run", nodes, plan=plan, make_events=lambda k: make_node_with_cells(k, cells))
+    growing = GrowingRun(folder / "run", nodes, cells, plan=plan, is_viewed=False)
     with closing(growing.log) as log:
-        wall, events = time.perf_counter() - began, log.state.last_decision
+        wall = time.perf_counter() - began
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         decided = [_time_decision(log, nodes) for _ in range(3)]
     path = folder / "run" / "events.jsonl"
@@ -330,27 +272,14 @@ def make_measured_events(k: int, trials: tuple[Trial, ...], plan: DataPlan, seed
         keys=tuple(keys),
         code={arm: f"{0 if trials or arm == 'plain' else k:064x}" for arm in ARMS},
     )
-    values: list[Measurement] = []
-    lines: list[CellOutcomeLine] = []
-    for n, (cell, key) in enumerate(zip(grid, keys, strict=True)):
-        value = Measurement(
-            name="log_loss",
-            value=1 + (k * 37 + n * 11) % 101 / 1000,
-            condition=cell.condition,
-            dataset="d",
-            split="validation",
-            seed=seed,
-            grade="scored",
-        )
-        run = CellRun(
-            id=f"{key[8:32]}-{n}", cell=cell, key=key, seconds=1.0, measurements=(value,), sealed={"0.npy": "0" * 64}
-        )
-        yield CellExecuted(node=name, run=run)
-        values.append(value)
-        lines.append(CellOutcomeLine(cell=cell, outcome="measured", id=run.id, seconds=1.0))
+    runs = [
+        make_cell_run(cell, key, 1 + (k * 37 + n * 11) % 101 / 1000, f"{key[8:32]}-{n}")
+        for n, (cell, key) in enumerate(zip(grid, keys, strict=True))
+    ]
+    yield from (CellExecuted(node=name, run=run) for run in runs)
+    values = () if trials else tuple(one for run in runs for one in run.measurements)
     yield AttemptExecuted(
-        node=name,
-        attempt=Attempt(number=1, seconds=1.0, cells=tuple(lines), measurements=() if trials else tuple(values)),
+        node=name, attempt=Attempt(number=1, seconds=1.0, cells=list_cell_lines(runs), measurements=values)
     )
     yield NodeJudged(node=name, status="good")
 
@@ -481,11 +410,10 @@ def main() -> int:
     parser.add_argument("--one", type=Path, help="write one record into this folder, and report its cost")
     parser.add_argument("--stage", choices=STAGES, help="with --one: a run that searches this stage")
     args = parser.parse_args()
-    if args.one is not None and args.stage is not None:
-        print(json.dumps(measure_stage(args.one, args.stage, args.nodes[0], args.cells)))
-        return 0
+    size = args.nodes[0], args.cells
     if args.one is not None:
-        print(json.dumps(measure_record(args.one, args.nodes[0], args.cells)))
+        made = measure_stage(args.one, args.stage, *size) if args.stage else measure_record(args.one, *size)
+        print(json.dumps(made))
         return 0
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from benchmarks.generated_runs import measure
 from labwright.models.backend import ModelRequest, Reply
 from labwright.models.client import Models
 from labwright.models.replay import ScriptedModel
@@ -31,7 +32,7 @@ from labwright.record.run_folder import RunFolder, seal_source
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
 from labwright.record.schema.decisions import ExpandTree, build_summary_task
 from labwright.record.schema.idea import Idea
-from labwright.record.schema.nodes import Attempt, NodeVerdict, StageName, StageSummary
+from labwright.record.schema.nodes import Attempt, Cell, NodeVerdict, StageName, StageSummary
 from labwright.record.schema.paper import AxesFacts, Figure, FigureFacts, FigureReview
 from labwright.record.source_tree import WholeFile
 from labwright.sandbox.job import Executor, Job, JobOutcome
@@ -104,18 +105,7 @@ def make_job_executor(unit: float, places: int) -> Executor:
 
 
 def make_measurements(value: float) -> tuple[Measurement, ...]:
-    return tuple(
-        Measurement(
-            name="log_loss",
-            value=value,
-            condition=arm.name,
-            dataset="digits",
-            split="validation",
-            seed=0,
-            grade="computed",
-        )
-        for arm in PLAN.arms
-    )
+    return tuple(measure(value, Cell(dataset="digits", arm=arm.name), grade="computed") for arm in PLAN.arms)
 
 
 def make_context(

@@ -17,10 +17,7 @@ import heapq
 import sys
 import tempfile
 import time
-import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
-from random import Random
 from unittest.mock import patch
 
 from benchmarks.cell_scheduling import CELLS_PER_NODE, compute_cell_bound, measure_reuse, measure_stage
@@ -33,12 +30,9 @@ from benchmarks.scripted_study import (
     make_late_context,
     prompt_length,
 )
-from labwright.record.schema.decisions import VisibleDecisions
 from labwright.record.schema.nodes import SEARCH_KINDS
 from labwright.search import scheduler
-from labwright.search.policy import BestFirstPolicy
 from labwright.search.settings import SearchSettings, StageLimits
-from labwright.search.stage_snapshot import build_snapshot
 from labwright.stages.stage_runner import StageRunner
 
 JOB_COUNT, SLOT_COUNT = 40, 4
@@ -107,43 +101,14 @@ def measure_packing(unit: float, places: int) -> dict[str, float]:
     }
 
 
-def measure_growth(nodes: int) -> dict[str, float]:
-    """Measure prompts of a tree of so many nodes, and the time to choose and store a node."""
+def measure_growth(nodes: int) -> float:
+    """Return the size of the last ten prompts of a tree of so many nodes, relative to the first ten."""
     model = SlowModel(answer_role, 0.0)
-    tracemalloc.start()
     with tempfile.TemporaryDirectory() as folder:
-        before = tracemalloc.get_traced_memory()[0]
         bench = make_late_context(Path(folder), model, make_job_executor(0.0, SLOT_COUNT), make_settings(nodes))
         asyncio.run(StageRunner(bench).run_stage("agenda"))
         sizes = [prompt_length(request) for request in model.requests if request.role.name == "code"]
-        kept = len(model.requests)
-        model.requests.clear()
-        memory = tracemalloc.get_traced_memory()[0] - before
-        tracemalloc.stop()
-        seen = VisibleDecisions(through=bench.state.last_decision - 1)
-        look = time_call(lambda: build_snapshot(bench.state, "agenda", seen))
-        both = time_call(
-            lambda: BestFirstPolicy(make_settings(nodes + 1)).pick(
-                build_snapshot(bench.state, "agenda", seen), Random(0)
-            )
-        )
-    assert kept
-    return {
-        "prompt_last_ten_to_first_ten": sum(sizes[-10:]) / sum(sizes[:10]),
-        "pick_ms": 1000 * (both - look),
-        "view_ms": 1000 * look,
-        "memory_mb": memory / 2**20,
-    }
-
-
-def time_call(call: Callable[[], object]) -> float:
-    """Return the seconds of the fastest of five calls."""
-    best = float("inf")
-    for _ in range(5):
-        began = time.perf_counter()
-        call()
-        best = min(best, time.perf_counter() - began)
-    return best
+    return sum(sizes[-10:]) / sum(sizes[:10])
 
 
 def main() -> int:
@@ -164,7 +129,6 @@ def main() -> int:
         slow_fixed, _ = measure_search(given.unit, 5.0)
     ticket, _ = measure_search(given.unit, 0.2, order="ticket")
     batch = measure_batches(given.unit, 0.2)
-    hundreds, thousand = measure_growth(200), measure_growth(1000)
     report = {
         "list_schedule": ideal,
         "wall_to_bound_latency_0.2": round(fast / (ideal + 0.2), 3),
@@ -173,10 +137,7 @@ def main() -> int:
         "batch_to_ours_latency_0.2": round(batch / fast, 3),
         "ticket_to_arrival": round(ticket / fast, 3),
         "model_calls_per_search_node": round(calls, 3),
-        "prompt_last_ten_to_first_ten_of_200": round(hundreds["prompt_last_ten_to_first_ten"], 3),
-        "pick_ms_1000_nodes": round(thousand["pick_ms"], 2),
-        "view_ms_1000_nodes": round(thousand["view_ms"], 2),
-        "memory_mb_1000_nodes": round(thousand["memory_mb"], 2),
+        "prompt_last_ten_to_first_ten_of_200": round(measure_growth(200), 3),
         "cells_a_node": CELLS_PER_NODE,
         "cells_by_slots": {places: measure_packing(given.cell_unit, places) for places in given.slots},
         "cells_over_a_whole_run": measure_reuse(given.unit / 10),

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.report import make_parser, print_report
+from benchmarks.report import list_settings, list_words, make_parser, print_report
 from labwright.record.claims.estimates import compute_paper_claims, find_winner
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.event_log import read_state
@@ -26,15 +27,15 @@ from labwright.record.schema.nodes import SEARCH_KINDS
 
 HERE = Path(__file__).parent / "tree"
 TASKS = ("trustml", "dg")
-STRATEGIES = {
-    "tree": ("search.num_drafts=3",),
-    "chain": ("search.policy=chain", "search.agenda.nodes=6"),
-    "draft": (
-        "search.agenda.nodes=1",
-        "search.agenda.num_seeds=10",
-        "search.max_seeds=10",
-        "search.ablation.num_seeds=5",
-    ),
+STRATEGIES: Mapping[str, Mapping[str, object]] = {
+    "tree": {"search.num_drafts": 3},
+    "chain": {"search.policy": "chain", "search.agenda.nodes": 6},
+    "draft": {
+        "search.agenda.nodes": 1,
+        "search.agenda.num_seeds": 10,
+        "search.max_seeds": 10,
+        "search.ablation.num_seeds": 5,
+    },
 }
 """Changes to `settings.yaml` for each strategy."""
 
@@ -42,29 +43,19 @@ STRATEGIES = {
 def build_command(task: str, strategy: str, runs: Path, model: str, address: str) -> list[str]:
     """Return the command that starts or resumes a run."""
     there = runs / f"{task}-{strategy}"
-    served = ["--base-url", address] if address else []
+    served = {"--base-url": address} if address else {}
     program = [sys.executable, "-m", "labwright"]
     if (there / "events.jsonl").exists():
-        return [*program, "resume", str(there), *served]
-    settings = [word for one in STRATEGIES[strategy] for word in ("--set", one)]
-    return [
-        *program,
-        "run",
-        "--idea",
-        str(HERE / f"{task}.json"),
-        "--config",
-        str(HERE / "settings.yaml"),
-        "--plan",
-        str(HERE / f"plan_{task}.yaml"),
-        "--runs",
-        str(runs),
-        "--name",
-        there.name,
-        "--model",
-        model,
-        *served,
-        *settings,
-    ]
+        return [*program, "resume", str(there), *list_words(served)]
+    options = {
+        "--idea": HERE / f"{task}.json",
+        "--config": HERE / "settings.yaml",
+        "--plan": HERE / f"plan_{task}.yaml",
+        "--runs": runs,
+        "--name": there.name,
+        "--model": model,
+    }
+    return [*program, "run", *list_words({**options, **served}), *list_settings(STRATEGIES[strategy])]
 
 
 def summarize(state: RunState) -> dict[str, Any]:

@@ -311,14 +311,7 @@ async def measure_many_calls(place: Path, calls: int) -> dict[str, Any]:
             BudgetSettings(),
             LLMCallStore(place / EXCHANGES_FILE),
         )
-        executor = LocalExecutor(
-            1,
-            place / "views",
-            labels=place / "labels",
-            cache=place / "cache",
-            settings=SandboxSettings(timeout=7200),
-            subjects=subjects,
-        )
+        executor = LocalExecutor(1, place / "views", settings=SandboxSettings(timeout=7200), subjects=subjects)
 
         async def look() -> None:
             while True:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.generated_runs import measure
 from labwright.record.claims.hypothesis_tests import close_look, decide_after_look, decide_hypotheses
 from labwright.record.event_log import Recorder
 from labwright.record.events.search_events import (
@@ -33,7 +34,6 @@ from labwright.record.schema.data_plan import (
     DataPlan,
     DatasetUse,
     Hyperparameter,
-    Measurement,
     MetricSpec,
     ResampledInterval,
     TuningPlan,
@@ -315,15 +315,7 @@ class StudyWorld(SearchWorld):
             return
         cells, self.is_trial = self.list_cells(log.state.nodes[node], action), action.kind == "trial"
         measured = {
-            cell: Measurement(
-                name="score",
-                value=self.compute_cell_value(cell),
-                condition=cell.condition,
-                dataset="d0",
-                split="validation",
-                seed=action.seed,
-                grade="computed",
-            )
+            cell: measure(self.compute_cell_value(cell), cell, name="score", seed=action.seed, grade="computed")
             for cell in cells
         }
         seconds, each = self.sum_seconds(log.state.nodes[node], action), self.seed_seconds / self.study.arms
@@ -379,14 +371,12 @@ class StudyWorld(SearchWorld):
                     SealedTestScored(
                         node=node.id,
                         measurements=tuple(
-                            Measurement(
+                            measure(
+                                value if line.cell.arm == "method" else 0.0,
+                                line.cell,
                                 name="score",
-                                value=value if line.cell.arm == "method" else 0.0,
-                                condition=line.cell.arm,
-                                dataset="d0",
                                 split="test",
                                 seed=node.seed,
-                                grade="scored",
                             )
                             for line in node.attempts[-1].cells
                             if not line.cell.setting_of

@@ -27,6 +27,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from benchmarks.cell_scheduling import answer_cell_role
+from benchmarks.generated_runs import measure
 from benchmarks.planted_tuning import HOME, PlantedStudy, read
 from benchmarks.report import make_parser, print_report
 from benchmarks.scripted_study import SlowModel, draw_plots, make_context
@@ -96,19 +97,8 @@ def answer(request: ModelRequest) -> BaseModel:
 def measure_cell(study: PlantedStudy, cell: Cell, setting: HyperparameterSetting, split: Split) -> Measurement | None:
     """Return the score of a cell; None if training diverges."""
     value = study.value(cell.arm, setting, seed=cell.seed, split=split, level=cell.level)
-    return (
-        Measurement(
-            name=study.plan.primary_metric.name,
-            value=value,
-            condition=cell.condition,
-            dataset=cell.dataset,
-            split=split,
-            seed=cell.seed,
-            grade="scored",
-        )
-        if math.isfinite(value)
-        else None
-    )
+    name = study.plan.primary_metric.name
+    return measure(value, cell, name=name, split=split) if math.isfinite(value) else None
 
 
 def run_study(study: PlantedStudy, folder: Path, *, slots: int = 2, pace: float = 0.0) -> RunState:

@@ -6,7 +6,7 @@ original the intervals are too narrow. Several scores on the same papers are not
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from scipy.stats import rankdata  # pyrefly: ignore
 
 from labwright.evals.intervals import Interval, Proportion, Z, compute_proportion
 from labwright.record.schema import FrozenModel
+from labwright.record.table import Table
 
 SHUFFLES, GRID_POINTS = 10_000, 4001
 """Permutations of the labels; grid points from 0 to 1 that are tried as ends of an interval."""
@@ -117,6 +118,34 @@ def permutation_p(values: NDArray[np.float64], truth: NDArray[np.bool_]) -> floa
     sums = np.array([rng.permutation(ranks)[:bad].sum() for _ in range(SHUFFLES)])
     near = int(np.sum((sums - bad * (bad + 1) / 2) / (bad * good) >= found - 1e-12))
     return (near + 1) / (SHUFFLES + 1)
+
+
+def build_table(figures: Iterable[Detection]) -> Table:
+    """Return a row for each threshold of each score."""
+    rows = (
+        (*(_format_figure(one) if not number else [""] * 4), cut.threshold, cut.recall, cut.false_alarms, cut.right)
+        for one in figures
+        for number, cut in enumerate(one.cuts)
+    )
+    head = ("figure", "AUROC", "95 %", "p", "called invented", "recall", "false alarms", "right")
+    return Table.of(head, rows)
+
+
+def list_notes(one: Detection) -> Iterator[str]:
+    """Yield what to say of a score below the table."""
+    missing = f", and {one.missing} more have no score" if one.missing else ""
+    yield (
+        f"{one.invented} of {one.papers} papers are invented{missing}; always giving the same answer is right in "
+        f"{one.constant:.2f} of them"
+    )
+    yield from one.findings
+
+
+def _format_figure(one: Detection) -> Iterator[object]:
+    yield one.figure
+    yield "-" if one.auroc is None else f"{one.auroc:.4f}"
+    yield "-" if one.interval is None else "{:.2f}..{:.2f}".format(*one.interval)
+    yield "-" if one.p is None else f"{one.p:.4f}"
 
 
 def _format_findings(one: Detection) -> list[str]:

@@ -32,6 +32,11 @@ def wilson_interval(k: int, n: int) -> Interval | None:
     return round(float(found.low), 3), round(float(found.high), 3)
 
 
+def format_range(low: float | None, high: float | None) -> str:
+    """Return an interval in words."""
+    return "no interval" if low is None or high is None else f"{low:.4g} to {high:.4g}"
+
+
 class Proportion(FrozenModel):
     """A count out of a total, with the 95 % interval of the proportion."""
 

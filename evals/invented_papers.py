@@ -20,7 +20,7 @@ from labwright.agent.cli.judge import JudgeMaterials, attach_evidence
 from labwright.agent.forecast import open_model
 from labwright.evals.agreement.invented_detection import RESULTS_COLUMN, SUSPICION, list_thresholds, read_truth
 from labwright.evals.agreement.scores import ScaleRange, normalize_column
-from labwright.evals.detection import Detection, compute_detection
+from labwright.evals.detection import Detection, build_table, compute_detection, list_notes
 from labwright.evals.intervals import compute_proportion
 from labwright.models.client import Models
 from labwright.models.roles.judge import JUDGE
@@ -28,7 +28,6 @@ from labwright.models.settings import ModelSettings
 from labwright.record.errors import UsageError, UserError
 from labwright.record.run_folder import write_file
 from labwright.record.schema.paper import Judgement, JudgeView
-from labwright.record.table import Table
 from labwright.review.external_papers import collect_audit_facts
 from labwright.review.judge import JudgeCase, guard_paper, judge_case, read_paper, read_rubric
 
@@ -83,27 +82,6 @@ def format_kinds(rows: Mapping[str, Judgement], entries: Sequence[Mapping[str, A
     return {kind: str(compute_proportion(sum(called), len(called))) for kind, called in sorted(found.items())}
 
 
-def format_report(found: Sequence[Detection]) -> str:
-    """Format the report as a table."""
-    rows = (
-        (
-            one.figure,
-            one.papers,
-            one.missing,
-            "none" if one.auroc is None else f"{one.auroc:.3f}",
-            "-" if one.interval is None else f"{one.interval[0]:.2f} to {one.interval[1]:.2f}",
-            cut.threshold,
-            cut.recall,
-            cut.false_alarms,
-        )
-        for one in found
-        for cut in one.cuts
-    )
-    head = ("figure", "papers", "missing", "AUROC", "95 %", "called invented", "recall", "false alarms")
-    notes = (f"{one.figure}: {finding}" for one in found for finding in one.findings)
-    return Table.of(head, rows, notes=notes).to_markdown()
-
-
 def read_stored(out: Path | None) -> dict[str, Judgement]:
     """Read the judgements stored in an output file."""
     if out is None or not out.exists():
@@ -150,7 +128,8 @@ def main() -> None:
     models = open_model(ModelSettings(name=given.model, base_url=given.base_url))
     rows = asyncio.run(judge_papers(given.papers, names, models, given.view, given.out))
     found, by_kind = measure_figures(rows, labels), format_kinds(rows, entries)
-    print(format_report(found), *(f"{kind}: {called}" for kind, called in by_kind.items()), sep="\n")
+    notes = (f"{one.figure}: {note}" for one in found for note in list_notes(one))
+    print(build_table(found).to_markdown(), *notes, *(f"{kind}: {one}" for kind, one in by_kind.items()), sep="\n")
     _save_rows(given.out, rows, report=[one.model_dump(mode="json") for one in found], kinds=by_kind)
 
 

@@ -49,6 +49,7 @@ from labwright.record.run_folder import write_file
 JSON_FILE, CSV_FILE, OPTIONS_FILE = "results.json", "results.csv", "bench.json"
 Name = TypeVar("Name", bound=str)
 Item = TypeVar("Item")
+Result = TypeVar("Result", bound=BaseModel)
 
 
 class ItemInterrupted(Exception):
@@ -97,6 +98,20 @@ def check_options(file: Path, options: BaseModel, *, free: Sequence[str] = ()) -
         raise UsageError(f"{file.parent} was created with {was}, but now it is {now}: choose another --out")
 
 
+def read_stored(path: Path, kind: type[Result]) -> Result | None:
+    """Read a stored result; None if there is none, or it is damaged, so that the work is repeated."""
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def store_result(path: Path, result: BaseModel) -> None:
+    """Write a result, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, result.model_dump_json(indent=1) + "\n")
+
+
 @contextmanager
 def open_answers(out: Path, options: BaseModel | None = None, *, file: str = EVENTS_FILE) -> Generator[EventLog]:
     """Lock a folder, write its options, and open the log of model answers: what was answered is not asked again.
@@ -106,7 +121,7 @@ def open_answers(out: Path, options: BaseModel | None = None, *, file: str = EVE
     out.mkdir(parents=True, exist_ok=True)
     with acquire_lock(out), closing(EventLog(out / file, kind="answers")) as log:
         if options is not None:
-            write_file(out / OPTIONS_FILE, options.model_dump_json(indent=1) + "\n")
+            store_result(out / OPTIONS_FILE, options)
         yield log
 
 

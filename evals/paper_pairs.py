@@ -24,6 +24,7 @@ from labwright.agent.cli.status import read_paper_state
 from labwright.agent.forecast import open_model
 from labwright.agent.settings import compose_settings
 from labwright.evals.commands import Compare
+from labwright.evals.intervals import format_range
 from labwright.inspector.safe_text import format_dollars, format_duration, to_plain
 from labwright.models.errors import CatalogueError, ModelConfigError, ModelError
 from labwright.models.roles.judge import PREFER, Better, PaperPreference, PreferInputs, RecordFacts, ShownPaper
@@ -347,10 +348,9 @@ def _score_rows(sides: Sequence[ComparedRun]) -> Iterator[tuple[str, ...]]:
 
 
 def _format_claim(claim: KeyClaim) -> Text:
-    spread = "no interval" if claim.low is None or claim.high is None else f"{claim.low:.4g} to {claim.high:.4g}"
     return Text(
         f"  {to_plain(claim.metric)} on {to_plain(claim.dataset)}, {to_plain(claim.condition)} - "
-        f"{to_plain(claim.other)}: {claim.mean:+.4g} ({spread}, "
+        f"{to_plain(claim.other)}: {claim.mean:+.4g} ({format_range(claim.low, claim.high)}, "
         f"n = {claim.n}): {', '.join(('exploratory', *claim.caveats))}"
     )
 

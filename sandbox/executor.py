@@ -38,7 +38,8 @@ T = TypeVar("T")
 class LocalExecutor:
     """An `Executor` that uses local kernels.
 
-    `views` and `labels` are folders written by `sandbox.datasets.materialise`; `cache` is shared by the kernels.
+    `views` and `labels` are folders written by `sandbox.datasets.materialise`; `cache` is shared by the kernels. Both
+    are next to `views` if they are not given.
     `pretrained` maps `OWNER/NAME@REVISION` to a folder from `sandbox.hub.provide_model`. `gpus` replaces
     the leases of this machine. `secret` lists files that isolated code never sees; `scorers` is a folder written by
     `sandbox.scorers.freeze_scorer`. With `shared`, slots come from a folder that several runs share.
@@ -52,9 +53,9 @@ class LocalExecutor:
         slots: int,
         views: Path,
         *,
-        labels: Path,
         settings: SandboxSettings,
-        cache: Path,
+        labels: Path | None = None,
+        cache: Path | None = None,
         gpus: GpuLeases | None = None,
         pretrained: Mapping[str, Path] | None = None,
         secret: Iterable[Path] = (),
@@ -62,6 +63,7 @@ class LocalExecutor:
         subjects: LlmGateway | None = None,
         shared: Path | None = None,
     ) -> None:
+        labels, cache = labels or views.parent / "labels", cache or views.parent / "cache"
         serialise_parsing()  # outputs of experiment code are read in several threads
         self.slots = slots
         remove_stale()

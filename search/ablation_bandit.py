@@ -4,7 +4,7 @@ same choices.
 An arm is a part together with one way to ablate it. Its effects are differences to the baseline with the same seed,
 positive if the part helps; importance is the magnitude of their mean. Every arm is measured once (`order_sweep`), then
 parts with effects near zero are ablated together (`run_group_test`), then the largest effects get fresh seeds. Runs on
-the border of the k best instead of fresh seeds found no more (`python -m benchmarks.policies border`).
+the border of the k best instead of fresh seeds found no more in a simulation.
 
 Source: AblateCell, whose policy as printed is `benchmarks.ablation_policies`; Zeller and Hildebrandt 2002,
 "Simplifying and isolating failure-inducing input" (`run_group_test`).

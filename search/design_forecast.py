@@ -39,6 +39,7 @@ from labwright.record.schema.data_plan import DataPlan, OmittedCells, parse_arm
 from labwright.record.schema.hypotheses import Effect
 from labwright.record.schema.nodes import Node
 from labwright.record.tuning_results import list_trial_cells
+from labwright.search.settings import SearchSettings
 
 CONFIRMATION_SHARE = 0.6
 """Share of a run's slot-seconds that is meant for fresh seeds."""
@@ -112,7 +113,7 @@ class DesignForecast(FrozenModel):
     """Whether cell times were measured rather than estimated by the planner."""
     exploration_seconds: float
     """Slot-seconds of everything before the lock."""
-    limit: int | None = None
+    limit: int
     """Maximum number of fresh seeds by the settings."""
     effects: tuple[EffectForecast, ...] = ()
 
@@ -150,7 +151,7 @@ class DesignForecast(FrozenModel):
             f"of all {self.cells} cells, of which {self.deciding} decide ({by}): {self.most_seeds} seeds if all hours "
             f"went there, {self.share_seeds} in their share of six tenths"
         )
-        if self.limit is not None and self.limit < self.share_seeds:
+        if self.limit < self.share_seeds:
             first += f"; search.max_seeds allows {self.limit}"
         rest = (1 - CONFIRMATION_SHARE) * self.slot_seconds
         too_much = ": too much" * (self.exploration_seconds > rest)
@@ -228,15 +229,16 @@ def estimate_cell_times(plan: DataPlan) -> CellTimes:
     return CellTimes({}, plan.expected_seconds / max(1, len(list_main_cells(plan))))
 
 
-def estimate_exploration(plan: DataPlan, times: CellTimes, *, measured: bool, references: bool) -> float:
-    """Return the slot-seconds of everything before the lock: full experiments, tuning, and reference models.
+def estimate_exploration(plan: DataPlan, times: CellTimes, *, measured: bool, ladder: bool) -> float:
+    """Return the slot-seconds of everything before the lock: full experiments, tuning, and reference models if there
+    is a `ladder` of them.
 
     `measured`: the prototype has run.
     """
     experiments = (FULL_EXPERIMENTS - measured) * times.estimate(list_main_cells(plan))
     trial = (cell for arm in plan.tuned_arms for cell in list_trial_cells(plan, arm, seed=0))
     seconds = times.estimate(CellRef(one.dataset, one.arm, one.level) for one in trial)
-    if references and plan.reference_models:
+    if ladder and plan.reference_models:
         seconds += len(plan.datasets) * REFERENCE_SECONDS
     return experiments + plan.tuning.budget * seconds
 
@@ -244,37 +246,36 @@ def estimate_exploration(plan: DataPlan, times: CellTimes, *, measured: bool, re
 def forecast_design(
     plan: DataPlan,
     times: CellTimes | None,
-    *,
-    slots: int,
+    settings: SearchSettings,
     seconds: float,
-    references: bool = True,
-    test_sizes: Mapping[str, int] | None = None,
+    *,
+    sizes: Mapping[str, Mapping[str, int]] | None = None,
     spreads: Mapping[tuple[str, str], float] | None = None,
-    limit: int | None = None,
 ) -> DesignForecast:
-    """Return what a plan can decide with `slots` experiments at a time in `seconds` of wall clock.
+    """Return what a plan can decide in `seconds` of wall clock.
 
-    `times`: None before the first measured cell. `test_sizes`: dataset -> test examples. `spreads`:
-    (hypothesis, estimand) -> sd over seeds. `limit`: maximum number of fresh seeds by the settings.
+    `times`: None before the first measured cell. `sizes`: dataset -> split -> examples. `spreads`: (hypothesis,
+    estimand) -> sd over seeds.
     """
     known = times or estimate_cell_times(plan)
     cells = list_seed_cells(plan)
     found = DesignForecast(
-        slots=slots,
+        slots=settings.num_workers,
         seconds=max(0.0, seconds),
         cells=len(cells),
         deciding=len(list_registered_cells(plan)),
-        limit=limit,
+        limit=settings.max_seeds,
         seed_seconds=known.estimate(cells),
         measured=times is not None,
-        exploration_seconds=estimate_exploration(plan, known, measured=times is not None, references=references),
+        exploration_seconds=estimate_exploration(plan, known, measured=times is not None, ladder=settings.ladder),
     )
-    seeds = found.share_seeds if limit is None else min(limit, found.share_seeds)
+    seeds = min(found.limit, found.share_seeds)
+    test_sizes = {name: splits.get("test", 0) for name, splits in (sizes or {}).items()}
     effects: dict[tuple[str, str, str], EffectForecast] = {}
     for one, effect in plan.confirmatory_effects:
         key = effect.estimand, effect.metric, effect.claim_text
         sd = (spreads or {}).get((one.id, effect.estimand))
-        left = _assume_floor(plan, effect, test_sizes or {}) if one.unit == "seeds and examples" else None
+        left = _assume_floor(plan, effect, test_sizes) if one.unit == "seeds and examples" else None
         forecast = EffectForecast(
             hypotheses=f"{effects[key].hypotheses}, {one.id}" if key in effects else one.id,
             estimand=effect.estimand,
@@ -339,21 +340,16 @@ class Reduction(NamedTuple):
     why: str
 
 
-def reduce_design(
-    plan: DataPlan, times: CellTimes, *, slots: int, seconds: float, references: bool = True
-) -> tuple[Reduction, ...]:
+def reduce_design(plan: DataPlan, times: CellTimes, settings: SearchSettings, seconds: float) -> tuple[Reduction, ...]:
     """Return the reductions, in order, after which the design fits; empty if it does already.
 
     After the last one it may still not fit: nothing else can be removed without changing what is decided.
     """
     found: list[Reduction] = []
-
-    def forecast(of: DataPlan) -> DesignForecast:
-        return forecast_design(of, times, slots=slots, seconds=seconds, references=references)
-
-    while not (now := forecast(plan)).fits:
-        smaller = _iterate_smaller(plan, times, now, references=references)
-        first = next((one for one in smaller if forecast(one.plan).excess_seconds < now.excess_seconds), None)
+    while not (now := forecast_design(plan, times, settings, seconds)).fits:
+        smaller = _iterate_smaller(plan, times, now, ladder=settings.ladder)
+        costs = ((one, forecast_design(one.plan, times, settings, seconds).excess_seconds) for one in smaller)
+        first = next((one for one, excess in costs if excess < now.excess_seconds), None)
         if first is None:
             break
         plan = first.plan
@@ -365,7 +361,7 @@ def reduce_design(
     return tuple(found)
 
 
-def _iterate_smaller(plan: DataPlan, times: CellTimes, now: DesignForecast, *, references: bool) -> Iterator[Reduction]:
+def _iterate_smaller(plan: DataPlan, times: CellTimes, now: DesignForecast, *, ladder: bool) -> Iterator[Reduction]:
     """Yield smaller plans that can be carried out and decide the same, by value, each with what was removed."""
     deciding = list_registered_cells(plan)
     kept = {cell.level for cell in deciding} | {cell.dataset for cell in deciding}
@@ -383,13 +379,13 @@ def _iterate_smaller(plan: DataPlan, times: CellTimes, now: DesignForecast, *, r
         smaller = _drop_unreadable(plan.model_copy(update=rest))
         if dataset not in kept and not _is_named(plan, dataset) and not list(find_hypothesis_faults(smaller)):
             yield Reduction(smaller, f"dataset {dataset} was left out, which no confirmatory hypothesis reads")
-    if references and plan.reference_models:
+    if ladder and plan.reference_models:
         smaller = plan.model_copy(update={"reference_models": False})
         yield Reduction(smaller, "the reference models were left out")
     if plan.tuned_arms and plan.tuning.budget > MIN_TRIALS:
         with_one_less = _set_trials(plan, plan.tuning.budget - 1)
         before, after = (
-            estimate_exploration(one, times, measured=now.measured, references=False) for one in (plan, with_one_less)
+            estimate_exploration(one, times, measured=now.measured, ladder=False) for one in (plan, with_one_less)
         )
         over, trials = now.exploration_seconds - (1 - CONFIRMATION_SHARE) * now.slot_seconds, MIN_TRIALS
         if before > after:

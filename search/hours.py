@@ -22,17 +22,12 @@ from statistics import median
 
 from labwright.record.claims.estimates import MIN_REPLICATES, find_winner
 from labwright.record.estimands import list_main_arms
+from labwright.record.events.search_events import LookTaken
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import ABLATION_PLAN_TASK, ExpandTree, SearchAction
-from labwright.record.schema.nodes import STAGES, Node, NodeKind, StageName
+from labwright.record.schema.nodes import STAGES, NodeKind, StageName
 from labwright.record.tuning_results import list_settings, list_trial_cells
-from labwright.search.design_forecast import (
-    CONFIRMATION_SHARE,
-    CellTimes,
-    list_main_cells,
-    list_seed_cells,
-    read_cell_times,
-)
+from labwright.search.design_forecast import CONFIRMATION_SHARE, list_main_cells, list_seed_cells
 from labwright.search.policy import MAX_LATE_DEBUGS, stage_end_reason
 from labwright.search.replication import (
     compute_wanted_seeds,
@@ -65,6 +60,14 @@ class LimitHit:
     reason: str
     stage: StageName | None = None
     may_fit_later: bool = False
+
+
+@dataclass(frozen=True)
+class RunTime:
+    """The time limit of a run, and what is left of it, in seconds."""
+
+    limit: float = inf
+    left: float = inf
 
 
 RoomCheck = Callable[[SearchAction], LimitHit | None]
@@ -111,7 +114,7 @@ def estimate_seconds(action: ExpandTree, view: StageSnapshot) -> float:
         if action.kind == "trial":
             cells = sum(len(list_trial_cells(view.plan, one.arm, seed=0)) for one in action.trials)
             return last.whole_seconds * cells / max(1, len(last.cells))
-        if action.kind == "ablate" and (times := _read_times(view)) is not None:  # only its own arm runs
+        if action.kind == "ablate" and (times := view.cell_times) is not None:  # only its own arm runs
             return times.estimate(list_main_cells(view.plan)) / len(list_main_arms(view.plan))
         return last.whole_seconds
     ran = [node.attempts[-1].whole_seconds for node in view.good_nodes]
@@ -131,8 +134,6 @@ SURPRISE_SHARE = 0.1
 
 EXPLORING_KINDS = frozenset[NodeKind]({"draft", "debug", "improve", "ablate", "trial"})
 """Nodes for which nothing is set aside; measuring the chosen settings together belongs to what is confirmed."""
-_TIMED_KINDS = frozenset[NodeKind]({"draft", "debug", "improve", "tune", "trial", "replicate"})
-"""Nodes that show how long the cells of the confirmation take."""
 
 
 @dataclass(frozen=True)
@@ -158,18 +159,9 @@ class Hours:
         """What is still needed for what decides the study."""
         return self.remaining_seeds * self.seed_seconds + self.scoring + self.write_up
 
-    def count_affordable_seeds(self, left: float, *, spent: float = 0.0, other: float = inf) -> float:
-        """Return the number of further fresh seeds for which there is time, if `spent` slot-seconds went to such and
-        `other` ones are needed for all other work: those of the share of the confirmation, or all that are left."""
-        if not self.seed_seconds:
-            return inf
-        free = left - self.scoring - self.write_up
-        room = min(free, max(CONFIRMATION_SHARE * self.total - spent, free - other))
-        return max(0, int(room / self.seed_seconds)) if room < inf else inf
-
 
 def plan_hours(
-    view: StageSnapshot, settings: SearchSettings, *, run_seconds: float, swapped: bool = True
+    view: StageSnapshot, settings: SearchSettings, run_seconds: float, *, swapped: bool = True
 ) -> Hours | None:
     """Divide a run of `run_seconds` as known in this snapshot; None before anything was measured.
 
@@ -178,7 +170,7 @@ def plan_hours(
     seconds = compute_seed_seconds(view, swapped=swapped)
     if seconds is None:
         return None
-    total, times, late = run_seconds * settings.num_workers, _read_times(view), list_late_cells(view)
+    total, times, late = run_seconds * settings.num_workers, view.cell_times, list_late_cells(view)
     most = CONFIRMATION_SHARE * total / seconds if seconds and total < inf else inf
     if view.lock is not None:
         wanted, remaining = max(view.lock.n, len(list_confirming_seeds(view))), count_remaining_seeds(view)
@@ -197,26 +189,37 @@ def plan_hours(
 
 
 def count_affordable_seeds(
-    state: RunState,
-    settings: SearchSettings,
-    *,
-    run_seconds: float,
-    seconds_left: float,
-    read: int = 0,
-    swapped: bool = True,
+    state: RunState, settings: SearchSettings, time: RunTime, *, read: int = 0, swapped: bool = True
 ) -> float:
     """Return the number of fresh seeds beyond the first `read` ones that ran, are running, or for which the run has
-    time; `swapped` as in `plan_hours`. The state may have a look that is not finished."""
+    time, in the share of the confirmation or in all that other work leaves; `swapped` as in `plan_hours`. The state may
+    have a look that is not finished."""
     view = build_snapshot(state, state.search.stage or STAGES[-1], settings=settings)
     view = replace(view, looks=tuple(state.search.looks))
-    hours = plan_hours(view, settings, run_seconds=run_seconds, swapped=swapped)
-    if hours is None:
+    hours = plan_hours(view, settings, time.limit, swapped=swapped)
+    if hours is None or not hours.seed_seconds:
         return inf
-    fresh = list_fresh_replicates(view)
-    spent = sum(attempt.seconds for node in fresh for attempt in node.attempts)
+    spent = sum(attempt.seconds for node in view.fresh_replicates for attempt in node.attempts)
     other = sum_other_work(view, settings, requested=bool(state.read_setting("paper.missing_ablations")))
-    more = hours.count_affordable_seeds(seconds_left * settings.num_workers, spent=spent, other=other)
-    return more + max(0, sum(one.status == "good" or not one.is_finished for one in fresh) - read)
+    free = time.left * settings.num_workers - hours.scoring - hours.write_up
+    room = min(free, max(CONFIRMATION_SHARE * hours.total - spent, free - other))
+    more = max(0, int(room / hours.seed_seconds)) if room < inf else inf
+    return more + max(0, sum(one.status == "good" or not one.is_finished for one in view.fresh_replicates) - read)
+
+
+def explain_sampling_end(state: RunState, settings: SearchSettings, time: RunTime, taken: LookTaken) -> str | None:
+    """Return the reason why no look follows this one, whatever it shows, or None."""
+    lock, look = state.search.current_lock, taken.look
+    assert lock is not None
+    if look + 1 >= len(lock.looks):
+        return "the table of looks ends"
+    following, more = lock.looks[look + 1], lock.looks[look + 1] - lock.looks[look]
+    if following > (most := count_most_seeds(settings)):
+        return f"the next look takes {following} seeds, and search.max_seeds is {most}"
+    after = replace(state, search=replace(state.search, looks=[*state.search.looks[:look], taken]))
+    if more > (affordable := count_affordable_seeds(after, settings, time, read=lock.looks[look])):
+        return f"the next look takes {more} more seeds, and there is time for {affordable:.0f}"
+    return None
 
 
 def sum_other_work(view: StageSnapshot, settings: SearchSettings, *, requested: bool) -> float:
@@ -235,16 +238,8 @@ def count_remaining_seeds(view: StageSnapshot) -> int:
     """Return how many of the planned fresh seeds, and of those of the next look, did not finish."""
     if view.lock is None or is_sampling_ended(view) or "replicate" in view.skipped_kinds:
         return 0
-    finished = sum(one.is_finished for one in list_fresh_replicates(view))
+    finished = sum(one.is_finished for one in view.fresh_replicates)
     return max(0, max(view.lock.n, len(list_confirming_seeds(view))) - finished)
-
-
-def _list_timed_nodes(view: StageSnapshot) -> list[Node]:
-    return [one for one in view.nodes.values() if one.status == "good" and one.attempts and one.kind in _TIMED_KINDS]
-
-
-def _read_times(view: StageSnapshot) -> CellTimes | None:
-    return read_cell_times(_list_timed_nodes(view))
 
 
 def compute_seed_seconds(view: StageSnapshot, *, swapped: bool = True) -> float | None:
@@ -252,24 +247,22 @@ def compute_seed_seconds(view: StageSnapshot, *, swapped: bool = True) -> float 
 
     A cell takes as long as its median execution, else as long as the others of its arm, else of all.
     """
-    if (times := _read_times(view)) is not None:
+    if (times := view.cell_times) is not None:
         trials = view.lock.trials if view.lock is not None else None
         swapped = view.lock.swapped if view.lock is not None else swapped
         return times.estimate(list_seed_cells(view.plan, trials=trials) if swapped else list_main_cells(view.plan))
-    whole = [one.attempts[-1].seconds for one in _list_timed_nodes(view) if one.kind != "trial"]
+    whole = [one.attempts[-1].seconds for one in view.timed_nodes if one.kind != "trial"]
     return whole[-1] if whole else None
 
 
-def check_time(
-    action: SearchAction, state: RunState, settings: SearchSettings, *, run_seconds: float, seconds_left: float
-) -> LimitHit | None:
+def check_time(action: SearchAction, state: RunState, settings: SearchSettings, time: RunTime) -> LimitHit | None:
     """Return why an action may not start with this time left in the run, or None.
 
     The end of the time ends the run. An exploratory node that does not fit next to the time that is set aside ends its
     stage, so that a later stage may still use time that the confirmation did not need.
     """
-    if seconds_left <= 0:
-        return LimitHit(f"the time limit of {run_seconds:g} s was reached")
+    if time.left <= 0:
+        return LimitHit(f"the time limit of {time.limit:g} s was reached")
     if action == ABLATION_PLAN_TASK:  # is there time for one of them?
         action = ExpandTree(stage="ablation", kind="ablate", parent=find_winner(state), seed=0)
     if not isinstance(action, ExpandTree) or action.kind == "aggregate":
@@ -277,21 +270,16 @@ def check_time(
     view = build_snapshot(state, action.stage, settings=settings)
     if is_further_seed(action, view.lock, settings):
         requested = bool(state.read_setting("paper.missing_ablations"))
-        reason = explain_no_further_seeds(
-            view, settings, requested=requested, run_seconds=run_seconds, seconds_left=seconds_left
-        )
+        reason = explain_no_further_seeds(view, settings, time, requested=requested)
         return LimitHit(reason, stage=action.stage) if reason is not None else None
     if action.kind not in EXPLORING_KINDS:
         seconds = estimate_seconds(action, view)
-        if seconds <= seconds_left:
+        if seconds <= time.left:
             return None
-        left = f"{seconds_left:.0f} s left, but this {action.kind} is expected to take {seconds:.0f} s"
-        return LimitHit(f"the time limit of {run_seconds:g} s: {left}")
-    running = (one.action for one in map(state.decisions.get, (node.decision for node in view.in_flight)) if one)
-    exploring = [one for one in running if isinstance(one, ExpandTree) and one.kind in EXPLORING_KINDS]
-    explain = partial(
-        explain_no_exploration, action, exploring, view, settings, run_seconds=run_seconds, seconds_left=seconds_left
-    )
+        left = f"{time.left:.0f} s left, but this {action.kind} is expected to take {seconds:.0f} s"
+        return LimitHit(f"the time limit of {time.limit:g} s: {left}")
+    exploring = [view.expansions[node.id] for node in view.in_flight if node.kind in EXPLORING_KINDS]
+    explain = partial(explain_no_exploration, action, exploring, view, settings, time)
     if (reason := explain()) is None:
         return None
     return LimitHit(
@@ -301,7 +289,7 @@ def check_time(
 
 def _may_end_sampling(view: StageSnapshot) -> bool:
     """Return whether a look may soon release the time of further fresh seeds: it was decided on, or its seeds run."""
-    running = any(not one.is_finished for one in list_fresh_replicates(view))
+    running = any(not one.is_finished for one in view.fresh_replicates)
     return view.lock is not None and bool(view.lock.looks) and (running or view.has_pending_look)
 
 
@@ -310,9 +298,8 @@ def explain_no_exploration(
     running: Sequence[ExpandTree],
     view: StageSnapshot,
     settings: SearchSettings,
+    time: RunTime,
     *,
-    run_seconds: float,
-    seconds_left: float,
     released: bool = False,
 ) -> str | None:
     """Return why an exploratory node may not start in addition to those in progress, or None. Nothing is set aside as
@@ -322,7 +309,7 @@ def explain_no_exploration(
     seeds, without controls. No more is set aside while no arm is better than a constant prediction.
     """
     waiting = _list_untried_arms(action, view)
-    hours = plan_hours(view, settings, run_seconds=run_seconds, swapped=not (waiting or view.is_floored))
+    hours = plan_hours(view, settings, time.limit, swapped=not (waiting or view.is_floored))
     if hours is None or view.best_node is None:
         return None
     if waiting or released or view.is_floored:
@@ -334,7 +321,7 @@ def explain_no_exploration(
     )
     if action.stage == "tuning" and len({one.arm for one in action.trials}) == 1:
         needed += estimate_seconds(action, view) / len(action.trials) * _count_trials_behind(action, view)
-    left = seconds_left * settings.num_workers
+    left = time.left * settings.num_workers
     kept = estimate_first_ablation(view, settings, hours)
     if needed + hours.set_aside + kept <= left:
         return None
@@ -364,11 +351,11 @@ def _count_trials_behind(action: ExpandTree, view: StageSnapshot) -> int:
 
 
 def explain_no_further_seeds(
-    view: StageSnapshot, settings: SearchSettings, *, requested: bool, run_seconds: float, seconds_left: float
+    view: StageSnapshot, settings: SearchSettings, time: RunTime, *, requested: bool
 ) -> str | None:
     """Return why the next round of further seeds of the ablations may not start, or None. `requested`: whether a
     reviewer of the draft may request ablations, of which one keeps its time."""
-    hours, rounds = plan_hours(view, settings, run_seconds=run_seconds), list_further_replicates(view, settings)
+    hours, rounds = plan_hours(view, settings, time.limit), list_further_replicates(view, settings)
     if hours is None or not rounds:
         return None
     seconds = [estimate_seconds(one, view) for one in rounds]
@@ -376,10 +363,10 @@ def explain_no_further_seeds(
     kept = hours.set_aside / settings.num_workers
     if requested:
         kept += estimate_requests(view, settings, 1) / MAX_REQUESTS_SHARE
-    if needed + kept <= seconds_left:
+    if needed + kept <= time.left:
         return None
     return (
-        f"{seconds_left:.0f} s are left, {kept:.0f} are set aside for test scoring, the paper and what a reviewer "
+        f"{time.left:.0f} s are left, {kept:.0f} are set aside for test scoring, the paper and what a reviewer "
         f"may request, and one further seed of {len(rounds)} ablations would take until {needed:.0f} s from now"
     )
 
@@ -418,15 +405,9 @@ def sum_due_replicates(view: StageSnapshot, settings: SearchSettings) -> float:
         for stage, node, seeds in iterate_targets(view, settings)
         if stage != "agenda"
     }
-    fresh = {node.id for node in list_fresh_replicates(view)}
+    fresh = {node.id for node in view.fresh_replicates}
     running = [
         node for node in view.in_flight if node.kind == "replicate" and node.parent in due and node.id not in fresh
     ]
     seconds = sum(count * view.nodes[name].attempts[-1].whole_seconds for name, count in due.items())
     return seconds + sum(view.nodes[node.parent or ""].attempts[-1].whole_seconds for node in running)
-
-
-def list_fresh_replicates(view: StageSnapshot) -> list[Node]:
-    """Return the replicates of the winner with fresh seeds."""
-    lock = view.lock
-    return [one for one in view.list_replicates(lock.winner) if lock.is_fresh_seed(one.seed)] if lock else []

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import ceil, inf
 from statistics import stdev
+from typing import Protocol
 
 from labwright.record.claims.estimates import MIN_REPLICATES, SIGNIFICANCE_LEVEL, find_winner, has_same_values
 from labwright.record.claims.hypothesis_tests import SKEWED_LEVEL_FACTOR, compute_unit_values, read_replicate_values
@@ -103,7 +104,7 @@ def next_pilot_run(view: StageSnapshot, settings: SearchSettings) -> ExpandTree 
     work.
     """
     tuned = _find_tuned_node(view) if view.stage == "tuning" else None
-    if tuned is None or view.run_limit_reason or "replicate" in view.skipped_kinds:
+    if tuned is None or view.stops_replicates:
         return None
     return next(next_replicate(view, "tuning", tuned, list_planning_seeds(view, "tuning", settings)), None)
 
@@ -167,34 +168,40 @@ def count_most_seeds(settings: SearchSettings) -> int:
     return max(settings.count_seeds("agenda"), settings.max_seeds)
 
 
-def build_lock(
-    state: RunState, settings: SearchSettings, *, affordable: float = inf, with_controls: float | None = None
-) -> ConfirmationLocked | None:
+class CountSeeds(Protocol):
+    """Counts the fresh seeds for which a run has time; with `swapped`, they also measure arms at each other's tuned
+    setting."""
+
+    def __call__(self, *, swapped: bool) -> float: ...
+
+
+def build_lock(state: RunState, settings: SearchSettings, count_affordable: CountSeeds) -> ConfirmationLocked | None:
     """Build the lock of what is confirmed, if its stage has ended and it is not locked yet.
 
-    It plans as many fresh seeds as needed, and at most `affordable`, for which the run has time: all of these, if time
+    It plans as many fresh seeds as needed, and at most those for which the run has time: all of these, if time
     was too short to plan (`list_planning_seeds`) or allows only one look. The table of looks is such that three of them
     fit (`FIRST_LOOK_SHARE`), and the number of seeds is that of a look; the table goes on beyond it, since a pilot only
     guesses the number. As a guess that is too low costs looks with most of the level, the first look is planned from an
     upper limit of the spread.
 
     Compared arms are also measured at each other's tuned setting if there is time for the planned seeds, or for
-    `MAX_UNCONTROLLED_SEEDS` of them, `with_controls` (None: as many as without): a claim that differing settings may
-    explain gains less from further seeds than from these controls.
+    `MAX_UNCONTROLLED_SEEDS` of them, with these controls: a claim that differing settings may explain gains less from
+    further seeds than from controls.
     """
     search = state.search
     stage = find_locking_stage(search.data_plan) if search.data_plan is not None else "agenda"
-    view, best = view_at_stage_end(state, stage, settings), find_winner(state)
-    begun = search.test_measurements or search.looks
-    if view is None or best is None or begun or not search.stages[stage].is_settled:
+    best, begun = find_winner(state), search.test_measurements or search.looks
+    if best is None or begun or not search.stages[stage].is_settled:
         return None
     if search.current_lock is not None and search.current_lock.winner == best:
         return None
+    if (view := view_at_stage_end(state, stage, settings)) is None:
+        return None
+    affordable, with_controls = count_affordable(swapped=False), count_affordable(swapped=True)
     node, asked, n = state.nodes[best], compute_wanted_seeds(view), count_fresh_seeds(view, settings)
     tested = bool(view.plan.confirmatory_effects) and n > 0
     if tested and not asked and affordable < inf and view.limited_stages.intersection(PLANNING_STAGES):
         n = count_most_seeds(settings)  # no planning seeds ran
-    with_controls = affordable if with_controls is None else with_controls
     swapped = with_controls >= min(n, MAX_UNCONTROLLED_SEEDS)
     affordable = with_controls if swapped else affordable
     pilots = len(find_pilot_replicates(view))
@@ -229,21 +236,6 @@ def build_lock(
 def plan_looks(n: int, most: int) -> tuple[int, ...]:
     """Return the table of looks for `n` planned seeds and time for at most `most`; three looks fit."""
     return build_look_sizes(min(max(MIN_REPLICATES, ceil(n * FIRST_LOOK_SHARE)), int(most * FIRST_LOOK_SHARE)), most)
-
-
-def explain_sampling_end(
-    lock: ConfirmationLocked, look: int, settings: SearchSettings, *, count_affordable: Callable[[], float]
-) -> str | None:
-    """Return the reason why no look follows the one at index `look`, whatever it shows, or None. `count_affordable`
-    counts the seeds for which confirmation has time beyond those of this look."""
-    if look + 1 >= len(lock.looks):
-        return "the table of looks ends"
-    following, more = lock.looks[look + 1], lock.looks[look + 1] - lock.looks[look]
-    if following > (most := count_most_seeds(settings)):
-        return f"the next look takes {following} seeds, and search.max_seeds is {most}"
-    if more > (affordable := count_affordable()):
-        return f"the next look takes {more} more seeds, and there is time for {affordable:.0f}"
-    return None
 
 
 def iterate_targets(view: StageSnapshot, settings: SearchSettings) -> Iterator[tuple[StageName, Node, Sequence[int]]]:
@@ -307,8 +299,7 @@ def list_late_cells(view: StageSnapshot) -> frozenset[CellRef]:
 def _list_fresh_seeds(view: StageSnapshot, n: int) -> range:
     """Return the first `n` fresh seeds, and the next one for each of them that failed, within the limit."""
     assert view.lock is not None
-    replicates = (one for one in view.list_replicates(view.lock.winner) if view.lock.is_fresh_seed(one.seed))
-    ended = (one for one in replicates if one.is_finished and one.status != "good")
+    ended = (one for one in view.fresh_replicates if one.is_finished and one.status != "good")
     failed = [one.seed for one in ended if not one.is_cut_short]
     first = view.lock.seeds[0]
     seeds = range(first, first + n)
@@ -347,9 +338,9 @@ def find_due_look(view: StageSnapshot) -> RunTask | None:
         return None
     seeds = list_look_seeds(view)
     runs = [one for one in view.list_replicates(lock.winner) if one.seed in seeds]
-    stopped = bool(view.run_limit_reason) or "replicate" in view.skipped_kinds
     finished = {one.seed for one in runs if not one.is_cut_short}
-    if any(not one.is_finished for one in runs) or not (finished.issuperset(seeds) or (stopped and not view.looks)):
+    enough = finished.issuperset(seeds) or (view.stops_replicates and not view.looks)
+    if any(not one.is_finished for one in runs) or not enough:
         return None
     needed = list_undecided_cells(view.plan, view.looks)
     return LOOK_TASKS[len(view.looks)] if list_complete_replicates(needed, lock, runs) else None
@@ -411,14 +402,14 @@ def list_further_replicates(view: StageSnapshot, settings: SearchSettings) -> tu
     refused a round.
     """
     first, lock, looks = list_ablation_seeds(view.lock, settings), view.lock, view.looks
-    stopped = view.run_limit_reason or view.further_seeds_ended or "replicate" in view.skipped_kinds
+    stopped = view.stops_replicates or view.further_seeds_ended
     if not first or lock is None or settings.ablation.num_seeds is not None or stopped or _has_further_looks(view):
         return ()
     others = [one for one in view.in_flight if (one.kind, one.stage) != ("replicate", "ablation")]
     if view.nodes[lock.winner].suspect or others:
         return ()
     most = looks[-1].seeds[-1] if looks and looks[-1].seeds else inf
-    fresh = (one for one in view.list_replicates(lock.winner) if lock.is_fresh_seed(one.seed) and one.seed <= most)
+    fresh = (one for one in view.fresh_replicates if one.seed <= most)
     methods = {arm.name for arm in view.plan.arms if arm.role == "method"}  # with which ablations are compared
     compared = [cell for cell in list_main_cells(view.plan) if cell.arm in methods]
     seeds = [one.seed for one in list_complete_replicates(compared, lock, fresh)]
@@ -433,7 +424,7 @@ def needs_paired_seeds(view: StageSnapshot) -> ExpandTree | None:
 
     No claim uses these runs. None if there is no such pair, or if enough of these runs are finished.
     """
-    if view.limit_reason or view.run_limit_reason or "replicate" in view.skipped_kinds:
+    if view.limit_reason or view.stops_replicates:
         return None
     ran = {one.parent for one in view.list_nodes_of_kind("replicate") if one.seed < view.seed + FRESH_SEED_OFFSET}
     contested = view.contested_nodes
@@ -489,6 +480,5 @@ def _has_further_looks(view: StageSnapshot) -> bool:
     """Return whether fresh seeds remain to be run or read."""
     if view.lock is None or not view.lock.looks or is_sampling_ended(view):
         return False
-    stopped = bool(view.run_limit_reason) or "replicate" in view.skipped_kinds
     lacking = find_lacking_seeds(view, view.nodes[view.lock.winner], list_confirming_seeds(view))
-    return view.has_pending_look or find_due_look(view) is not None or bool(lacking and not stopped)
+    return view.has_pending_look or find_due_look(view) is not None or bool(lacking and not view.stops_replicates)

@@ -51,6 +51,7 @@ from labwright.record.tuning_results import (
     group_studies,
     widen_space,
 )
+from labwright.search.design_forecast import CellTimes, read_cell_times
 from labwright.search.settings import FAILED_REPAIRS, SearchSettings
 
 # Rank nodes by the share of their stage's panel that they measured, then by the primary metric of the method. A panel
@@ -299,24 +300,24 @@ class StageSnapshot:
         return next((node for node in found if node is not None and not node.suspect), None)
 
     @cached_property
-    def _expansions(self) -> dict[str, ExpandTree]:
+    def expansions(self) -> dict[str, ExpandTree]:
         """Node -> the decision that made it."""
         return {format_node_id(k): one for k, one in self.actions.items() if isinstance(one, ExpandTree)}
 
     @cached_property
     def item_by_node(self) -> dict[str, str]:
         """Node -> the agenda item on which it works, if any."""
-        return {node: one.item for node, one in self._expansions.items() if one.item}
+        return {node: one.item for node, one in self.expansions.items() if one.item}
 
     @cached_property
     def improved_arm_by_node(self) -> dict[str, str]:
         """Node -> the arm that it should improve."""
-        return {node: one.arm for node, one in self._expansions.items() if one.arm}
+        return {node: one.arm for node, one in self.expansions.items() if one.arm}
 
     @cached_property
     def decided_trials(self) -> frozenset[tuple[str, int]]:
         """Trials that were decided on, by arm and number."""
-        return frozenset((one.arm, one.number) for made in self._expansions.values() for one in made.trials)
+        return frozenset((one.arm, one.number) for made in self.expansions.values() for one in made.trials)
 
     @cached_property
     def widened_dimensions(self) -> dict[str, WidenDimension]:
@@ -586,6 +587,27 @@ class StageSnapshot:
             return settings.author == "auto" and not self.needs_author(self.nodes[node.parent or ""])
 
         return tuple(node for node in self.searched_nodes if is_debuggable(node))
+
+    @property
+    def stops_replicates(self) -> bool:
+        """Whether a limit of the run lets no further replicate start."""
+        return bool(self.run_limit_reason) or "replicate" in self.skipped_kinds
+
+    @cached_property
+    def fresh_replicates(self) -> tuple[Node, ...]:
+        """The replicates of the winner with fresh seeds, including failed ones."""
+        return tuple(one for one in self.nodes.values() if self.lock is not None and self.lock.is_confirming(one))
+
+    @cached_property
+    def timed_nodes(self) -> tuple[Node, ...]:
+        """The nodes that show how long the cells of the confirmation take."""
+        good = (one for one in self.nodes.values() if one.status == "good" and one.attempts)
+        return tuple(one for one in good if one.kind not in ("ablate", "aggregate", "rung"))
+
+    @cached_property
+    def cell_times(self) -> CellTimes | None:
+        """The seconds of the cells that these nodes measured; None before the first one."""
+        return read_cell_times(self.timed_nodes)
 
     def list_replicates(self, node: str) -> tuple[Node, ...]:
         """Return the replicates of a node, of any stage, including failed ones."""

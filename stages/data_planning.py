@@ -447,10 +447,9 @@ class DataPlanner:
         return forecast_design(
             add_metric_formulas(plan, self.choices.scorers),
             None,
-            slots=self.inputs.slots,
-            seconds=self.inputs.run_seconds,
-            limit=self.inputs.seeds,
-            test_sizes={name: entry.sizes.get("test", 0) for name, entry in self.choices.catalogue.items()},
+            self.search,
+            self.inputs.run_seconds,
+            sizes={name: entry.sizes for name, entry in self.choices.catalogue.items()},
         )
 
 
@@ -703,9 +702,7 @@ def fit_design(context: RunContext) -> None:
         or any(one.by == REDUCTION_AUTHOR for one in state.search.amendments)
     ):
         return
-    for one in reduce_design(
-        context.plan, times, slots=context.search.num_workers, seconds=left, references=context.search.ladder
-    ):
+    for one in reduce_design(context.plan, times, context.search, left):
         context.recorder.append(
             PlanAmended(
                 number=len(context.state.search.amendments) + 1,

@@ -44,6 +44,7 @@ from labwright.sandbox.repository.environment import AblationSettings, CodeSetti
 from labwright.sandbox.repository.git_mirror import GitMirror
 from labwright.sandbox.results import failure_from_error
 from labwright.sandbox.settings import SandboxSettings
+from labwright.search.hours import RunTime
 from labwright.search.scheduler import RunControl
 from labwright.search.settings import RETRY_FACTOR, SearchSettings
 from labwright.stages.settings import PaperSettings
@@ -163,6 +164,10 @@ class RunContext:
     @property
     def state(self) -> RunState:
         return self.recorder.state
+
+    @property
+    def time(self) -> RunTime:
+        return RunTime(self.run_seconds, self.seconds_left())
 
     @property
     def retry_seconds(self) -> float:

@@ -173,16 +173,8 @@ class StageRunner:
         """Lock plan and fresh seeds when the node to confirm is selected, and again if another node is selected;
         continue sampling that had ended if its limit has been raised."""
         context = self.context
-        count = partial(
-            count_affordable_seeds,
-            context.state,
-            context.search,
-            run_seconds=context.run_seconds,
-            seconds_left=context.seconds_left(),
-        )
-        event = build_lock(
-            context.state, context.search, affordable=count(swapped=False), with_controls=count(swapped=True)
-        )
+        count = partial(count_affordable_seeds, context.state, context.search, context.time)
+        event = build_lock(context.state, context.search, count)
         if event is not None and is_gate_open(context, "lock"):
             context.recorder.append(event)
             self._record_hours("at the lock")
@@ -192,7 +184,7 @@ class StageRunner:
         """Record how the run's time is divided, as currently known."""
         context, state = self.context, self.context.state
         view = build_snapshot(state, state.search.stage or STAGES[-1], settings=context.search)
-        hours = plan_hours(view, context.search, run_seconds=context.run_seconds)
+        hours = plan_hours(view, context.search, context.run_seconds)
         if hours is not None and isfinite(hours.total):
             names = HoursSetAside.model_fields.keys() - {"type", "when"}
             divided = {name: getattr(hours, name) for name in names}
@@ -227,9 +219,7 @@ def build_room_check(context: RunContext) -> RoomCheck:
 
     def room(action: SearchAction) -> LimitHit | None:
         record_time_limit(context)
-        late = check_time(
-            action, context.state, context.search, run_seconds=context.run_seconds, seconds_left=context.seconds_left()
-        )
+        late = check_time(action, context.state, context.search, context.time)
         if late is not None or action == ABLATION_PLAN_TASK:  # whose cost has its own reservation
             return late
         actions = [action]

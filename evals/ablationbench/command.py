@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
-from pydantic import ValidationError
 from rich.text import Text
 
 from labwright.agent.cli.errors import DONE, format_line, print_lines, print_result
@@ -55,6 +54,7 @@ from labwright.evals.item_loop import (
     open_answers,
     parse_names,
     print_interrupted,
+    read_stored,
     report_results,
 )
 from labwright.models.client import Models
@@ -100,12 +100,9 @@ def _planner_name(out: Path, outs: Sequence[Path]) -> str:
 
 
 def _read_results(out: Path) -> AblationBenchTable:
-    try:
-        return AblationBenchTable.model_validate_json((out / JSON_FILE).read_bytes())
-    except (OSError, ValidationError):
-        raise UsageError(
-            f"{out} contains no results of scientist bench ablation: finish that benchmark first"
-        ) from None
+    if (found := read_stored(out / JSON_FILE, AblationBenchTable)) is None:
+        raise UsageError(f"{out} contains no results of scientist bench ablation: finish that benchmark first")
+    return found
 
 
 def _compare_pair(

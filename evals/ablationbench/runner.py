@@ -44,11 +44,11 @@ from labwright.evals.ablationbench.results import (
 )
 from labwright.evals.ablationbench.roles import PAPER_ABLATIONS, PaperAblationsInputs, ReviewRequest
 from labwright.evals.ablationbench.scores import K_AUTHOR, K_REVIEWER
+from labwright.evals.item_loop import store_result
 from labwright.models.client import ModelClient, Models
 from labwright.models.errors import CatalogueError, ModelConfigError, ModelError, ProviderDown
 from labwright.record.event_log import Recorder
 from labwright.record.reducers.run_state import RoleUsage
-from labwright.record.run_folder import write_file
 from labwright.record.schema import FrozenModel
 from labwright.review.judge import JudgeError
 
@@ -95,9 +95,7 @@ async def run_bench(
     async def judge(at: int) -> PaperResult:
         async with room:
             result = await desk.judge_paper(papers[at], plans[at], _find_other_plan(papers, plans, at))
-        folder = out / papers[at].task
-        folder.mkdir(parents=True, exist_ok=True)
-        write_file(folder / f"{papers[at].id}.json", result.model_dump_json(indent=1) + "\n")
+        store_result(out / result.task / f"{result.id}.json", result)
         return result
 
     plans = await asyncio.gather(*map(plan, papers))

@@ -9,10 +9,11 @@ from rich.text import Text
 
 from labwright.agent.cli.errors import DONE, format_line, print_result
 from labwright.evals.agreement.invented_detection import InventedDetection, measure_detection
-from labwright.evals.agreement.measures import ConfidenceInterval, SealedTestStatistic
+from labwright.evals.agreement.measures import ConfidenceInterval, TestedStatistic
 from labwright.evals.agreement.report import DimensionAgreement, JudgeAgreementReport, build_agreement
 from labwright.evals.agreement.scores import ScaleRange
 from labwright.evals.commands import JudgeAgreement
+from labwright.evals.detection import build_table, list_notes
 from labwright.inspector.safe_text import to_plain
 from labwright.record.errors import UsageError
 from labwright.record.table import Table
@@ -43,36 +44,9 @@ def format_detection(detection: InventedDetection) -> Iterator[Text | Table]:
     """Yield how well each score detects fabrication, next to a constant answer."""
     yield format_line(f"{detection.judge} against the labels in {detection.truth}: {detection.papers} papers")
     yield from (format_line(one, label="warning: ") for one in detection.warnings)
-    yield Table.of(
-        ("figure", "AUROC", "95 %", "p", "called invented", "recall", "false alarms", "right"),
-        (
-            (
-                *(
-                    (
-                        one.figure,
-                        _format_four_digits(one.auroc),
-                        "-" if one.interval is None else "{:.2f}..{:.2f}".format(*one.interval),
-                        _format_four_digits(one.p),
-                    )
-                    if first
-                    else ("",) * 4
-                ),
-                cut.threshold,
-                str(cut.recall),
-                str(cut.false_alarms),
-                str(cut.right),
-            )
-            for one in detection.figures
-            for first, cut in zip((True, *[False] * len(one.cuts)), one.cuts, strict=False)
-        ),
-    )
+    yield build_table(detection.figures)
     for one in detection.figures:
-        yield format_line(
-            f"{one.invented} of {one.papers} papers are invented; always giving the same answer is right in "
-            f"{one.constant:.2f} of them",
-            label=f"{to_plain(one.figure)}: ",
-        )
-        yield from (format_line(finding, label=f"{to_plain(one.figure)}: ") for finding in one.findings)
+        yield from (format_line(note, label=f"{to_plain(one.figure)}: ") for note in list_notes(one))
 
 
 def _parse_scale(text: str) -> ScaleRange:
@@ -182,5 +156,5 @@ def _format_interval(one: ConfidenceInterval) -> str:
     return f"{one.low:.4f}..{one.high:.4f}"
 
 
-def _format_test(one: SealedTestStatistic | None) -> tuple[str, str]:
+def _format_test(one: TestedStatistic | None) -> tuple[str, str]:
     return ("-", "-") if one is None else (_format_four_digits(one.value), _format_four_digits(one.p))

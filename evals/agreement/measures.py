@@ -33,7 +33,7 @@ class ConfidenceInterval:
 
 
 @dataclass(frozen=True)
-class SealedTestStatistic:
+class TestedStatistic:
     """A statistic with its p value."""
 
     value: float
@@ -57,14 +57,14 @@ def compute_human_distances(subjects: tuple[ScoredPaper, ...]) -> Floats:
     return score_distances(pairs[:, 0], pairs[:, 1])
 
 
-def compute_u_test(judge: Floats, human: Floats) -> SealedTestStatistic:
+def compute_u_test(judge: Floats, human: Floats) -> TestedStatistic:
     """Mann-Whitney U of the judge's distances against the humans', two-sided.
 
     Exact for a set of up to eight without ties, otherwise normal with correction for ties and continuity (scipy's
     rule).
     """
     found: Any = mannwhitneyu(judge, human, alternative="two-sided")
-    return SealedTestStatistic(float(found.statistic), _clean_p(float(found.pvalue)))
+    return TestedStatistic(float(found.statistic), _clean_p(float(found.pvalue)))
 
 
 def compute_u_tests(judge: Floats, human: Floats) -> Floats:
@@ -80,7 +80,7 @@ def compute_u_tests(judge: Floats, human: Floats) -> Floats:
 
 def compute_rank_correlations(
     subjects: tuple[ScoredPaper, ...],
-) -> tuple[SealedTestStatistic | None, SealedTestStatistic | None]:
+) -> tuple[TestedStatistic | None, TestedStatistic | None]:
     """Spearman's rho and Kendall's tau-b of the judge with the humans' mean, over papers; tied ranks are shared.
 
     None if either side is constant, or there are fewer than three papers.
@@ -91,7 +91,7 @@ def compute_rank_correlations(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a perfect correlation divides by zero on the way to p = 0
         found: tuple[Any, Any] = spearmanr(judge, human), kendalltau(judge, human)
-    rho, tau = (SealedTestStatistic(float(one.statistic), _clean_p(float(one.pvalue))) for one in found)
+    rho, tau = (TestedStatistic(float(one.statistic), _clean_p(float(one.pvalue))) for one in found)
     return rho, tau
 
 

@@ -20,8 +20,8 @@ from labwright.evals.agreement.measures import (
     ConfidenceInterval,
     ConstantJudge,
     HumanSide,
-    SealedTestStatistic,
     ShuffledJudge,
+    TestedStatistic,
 )
 from labwright.evals.agreement.scores import (
     ScaleRange,
@@ -46,9 +46,9 @@ class DimensionAgreement(FrozenModel):
     human_human_pairs: int
     excess: float = Field(description="judge_human - human_human")
     excess_interval: ConfidenceInterval = Field(description="95 %, papers resampled")
-    u: SealedTestStatistic = Field(description="of the two sets of distances, two-sided")
-    spearman: SealedTestStatistic | None
-    kendall: SealedTestStatistic | None
+    u: TestedStatistic = Field(description="of the two sets of distances, two-sided")
+    spearman: TestedStatistic | None
+    kendall: TestedStatistic | None
     bias: float = Field(description="mean of judge - human")
     bias_interval: ConfidenceInterval = Field(description="95 %, papers resampled")
     shuffled: ShuffledJudge

@@ -32,11 +32,10 @@ from labwright.evals.bench.tasks import (
     save_task_text,
 )
 from labwright.evals.commands import BenchMlr
-from labwright.evals.item_loop import check_options, parse_names, report_results, run_item, run_items
+from labwright.evals.item_loop import check_options, parse_names, report_results, run_item, run_items, store_result
 from labwright.inspector.safe_text import format_dollars, format_duration, shorten, to_plain
 from labwright.models.roles.judge import JUDGE
 from labwright.record.campaign import CampaignTerms
-from labwright.record.run_folder import write_file
 from labwright.record.schema import FrozenModel
 from labwright.record.table import Table, format_quantity
 
@@ -77,7 +76,7 @@ def run_mlr_bench(args: BenchMlr) -> int:
     check_budget_share(settings, terms, max(1, len(open_tasks)))
     for task in chosen:
         save_task_text(out, task)
-    write_file(out / MODELS_FILE, models.model_dump_json(indent=1))
+    store_result(out / MODELS_FILE, models)
     jobs = build_jobs(out, steps, compute_task_spent)
     is_whole = run_items(out, jobs, open_tasks, settings=settings, terms=terms, on_end=show_end)
     results = build_table(read_lines(out, steps, names), model=models.model, judge=models.judge)

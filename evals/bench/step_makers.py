@@ -113,7 +113,7 @@ class StepMakers:
         if best is None or not compute_paper_claims(state):
             ended = state.process_end.reason if state.process_end else ""
             return StepOutcome(state="failed", why=ended or "no experiment was measured", took=usage, seconds=seconds)
-        write_file(folder / "experiment" / "report.md", format_experiment_report(state))
+        write_file(folder / "experiment" / "report.md", format_experiment_report(state, best))
         return StepOutcome(
             state="done",
             document="experiment/report.md",

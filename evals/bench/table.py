@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from pydantic import Field
 
 from labwright.evals.bench.tasks import STEPS, StepLine, StepName
-from labwright.evals.intervals import MeanWithInterval, compute_mean
-from labwright.record.claims.differences import ClaimDifference, compute_differences
-from labwright.record.claims.estimates import Claim, compute_paper_claims, find_ablation_nodes, find_winner
-from labwright.record.reducers.run_state import RoleUsage, RunState, sum_usage
+from labwright.evals.intervals import MeanWithInterval, compute_mean, format_range
+from labwright.record.claims.differences import compute_differences
+from labwright.record.claims.estimates import compute_paper_claims, find_ablation_nodes
+from labwright.record.reducers.run_state import RoleUsage, RunState, StageState, sum_usage
 from labwright.record.schema import FrozenModel
+from labwright.record.schema.nodes import StageName
 from labwright.record.table import Table
 
 
@@ -150,85 +151,50 @@ MAX_LINES = 60
 """Maximum lines of values, and of comparisons; the rest is counted."""
 
 
-def format_experiment_report(state: RunState) -> str:
-    """Return the report as Markdown."""
+def format_experiment_report(state: RunState, best: str) -> str:
+    """Return the report on a run that measured something, as Markdown; `best` is the reported node."""
     assert state.started is not None
-    claims = compute_paper_claims(state)
-    primary = state.search.data_plan.primary_metric.name if state.search.data_plan else ""
-    compared = sorted(compute_differences(state, claims), key=lambda one: one.name != primary)
-    claims = sorted(claims, key=lambda one: one.name != primary)
-    parts = [
-        (f"# Experiments: {state.started.idea.title}", [state.started.idea.short_hypothesis]),
-        ("## Plan", _format_plan(state)),
-        ("## Stages", _format_stages(state)),
-        ("## Reported program", _format_winner(state)),
-        ("## Measured values (mean over seeds, 95 % interval)", _cut_lines([_format_value(one) for one in claims])),
-        (
-            "## Comparisons (paired by seed, corrected for one another)",
-            _cut_lines([_format_difference(one) for one in compared]),
-        ),
-        ("## Ablations", [f"- {node.varies}" for node in find_ablation_nodes(state)] or ["None."]),
-        ("## Failures", _format_failed(state)),
+    plan, claims = state.search.plan, compute_paper_claims(state)
+    primary, better = plan.primary_metric.name, "higher" if plan.primary_metric.higher_is_better else "lower"
+    values = [
+        f"- {one.name} on {one.dataset} ({one.split}), {one.condition}: {one.mean:.4g} "
+        f"({format_range(one.low, one.high)}; n = {one.n}; {one.grade})"
+        for one in sorted(claims, key=lambda one: one.name != primary)
     ]
-    return "\n\n".join(f"{title}\n\n{chr(10).join(lines)}" for title, lines in parts) + "\n"
-
-
-def _format_plan(state: RunState) -> list[str]:
-    plan = state.search.data_plan
-    if plan is None:
-        return ["There is no plan."]
-    better = "higher" if plan.primary_metric.higher_is_better else "lower"
-    return [
-        plan.task,
-        "",
-        *(f"- arm `{arm.name}` ({arm.role})" for arm in plan.arms),
-        f"- datasets: {', '.join(one.name for one in state.search.datasets)}",
-        f"- primary metric: {plan.primary_metric.name} ({better} is better)",
-        *(f"- not tested: {one}" for one in plan.untested),
+    compared = [
+        f"- {one.name} on {one.dataset}, {one.condition} - {one.other}: {one.mean:+.4g} "
+        f"({format_range(one.low, one.high)}; n = {one.n}): {one.basis_text}"
+        for one in sorted(compute_differences(state, claims), key=lambda one: one.name != primary)
     ]
-
-
-def _format_stages(state: RunState) -> list[str]:
-    found: list[str] = []
-    for name, stage in state.search.stages.items():
-        summary = stage.summary
-        found += [
-            f"### {name}",
+    failed = [
+        f"- {node.kind} in {node.stage}: {node.status} ({' '.join(node.varies.split())[:120]})"
+        for node in state.nodes.values()
+        if node.status in ("buggy", "pruned", "cancelled")
+    ]
+    parts = {
+        f"# Experiments: {state.started.idea.title}": [state.started.idea.short_hypothesis],
+        "## Plan": [
+            plan.task,
             "",
-            *((summary.tried, summary.found, summary.supported_by_replicates) if summary else ("No report.",)),
-            "",
-        ]
-    return found
+            *(f"- arm `{arm.name}` ({arm.role})" for arm in plan.arms),
+            f"- datasets: {', '.join(one.name for one in state.search.datasets)}",
+            f"- primary metric: {primary} ({better} is better)",
+            *(f"- not tested: {one}" for one in plan.untested),
+        ],
+        "## Stages": [line for name, stage in state.search.stages.items() for line in _format_stage(name, stage)],
+        "## Reported program": [state.nodes[best].plan],
+        "## Measured values (mean over seeds, 95 % interval)": _cut_lines(values),
+        "## Comparisons (paired by seed, corrected for one another)": _cut_lines(compared),
+        "## Ablations": [f"- {node.varies}" for node in find_ablation_nodes(state)] or ["None."],
+        "## Failures": _cut_lines(failed),
+    }
+    return "\n\n".join(f"{title}\n\n{chr(10).join(lines)}" for title, lines in parts.items()) + "\n"
 
 
-def _format_winner(state: RunState) -> list[str]:
-    best = find_winner(state)
-    return ["None."] if best is None else [state.nodes[best].plan]
-
-
-def _format_value(one: Claim) -> str:
-    spread = "no interval" if one.low is None or one.high is None else f"{one.low:.4g} to {one.high:.4g}"
-    return (
-        f"- {one.name} on {one.dataset} ({one.split}), {one.condition}: {one.mean:.4g} ({spread}; n = {one.n}; "
-        f"{one.grade})"
-    )
-
-
-def _format_difference(one: ClaimDifference) -> str:
-    spread = "no interval" if one.low is None or one.high is None else f"{one.low:.4g} to {one.high:.4g}"
-    return (
-        f"- {one.name} on {one.dataset}, {one.condition} - {one.other}: {one.mean:+.4g} ({spread}; n = {one.n}): "
-        f"{one.basis_text}"
-    )
-
-
-def _format_failed(state: RunState) -> list[str]:
-    def lines() -> Iterator[str]:
-        for node in state.nodes.values():
-            if node.status in ("buggy", "pruned", "cancelled"):
-                yield f"- {node.kind} in {node.stage}: {node.status} ({' '.join(node.varies.split())[:120]})"
-
-    return _cut_lines(list(lines())) if any(lines()) else ["Nothing."]
+def _format_stage(name: StageName, stage: StageState) -> Iterator[str]:
+    one = stage.summary
+    yield from (f"### {name}", "")
+    yield from (one.tried, one.found, one.supported_by_replicates, "") if one else ("No report.", "")
 
 
 def _cut_lines(lines: list[str]) -> list[str]:

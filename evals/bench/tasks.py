@@ -14,16 +14,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import Literal, TypeVar, get_args
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
-from labwright.evals.item_loop import ItemJobs, select_items
+from labwright.evals.item_loop import ItemJobs, read_stored, select_items, store_result
 from labwright.models.errors import CatalogueError, ModelConfigError, ModelError
 from labwright.record.campaign import SpendingCaps
 from labwright.record.errors import UsageError
 from labwright.record.event_log import RecordError
 from labwright.record.lock import RunLockedError
 from labwright.record.reducers.run_state import RoleUsage
-from labwright.record.run_folder import write_file
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.paper import Judgement
 from labwright.review.evidence.tex_runner import TexError
@@ -86,7 +85,6 @@ PREREQUISITES: dict[StepName, tuple[StepName, ...]] = {
 """Steps that each step needs. They are made even if not requested, but then not judged."""
 
 StepState = Literal["done", "failed", "refused", "not begun"]
-StepFile = TypeVar("StepFile", bound=BaseModel)
 
 
 class StepOutcome(FrozenModel):
@@ -133,23 +131,12 @@ class StepLine(FrozenModel):
 
 
 RESULT_FILES: dict[type[BaseModel], str] = {StepOutcome: "step.json", StepScoring: "judge.json"}
+Result = TypeVar("Result", StepOutcome, StepScoring)
 
 
-def read_result(folder: Path, kind: type[StepFile]) -> StepFile | None:
-    """Read how a step ended or was judged; None if it was not.
-
-    A damaged file counts as missing, so the work is repeated.
-    """
-    try:
-        return kind.model_validate_json((folder / RESULT_FILES[kind]).read_bytes())
-    except (OSError, ValidationError):
-        return None
-
-
-def save_result(folder: Path, result: StepOutcome | StepScoring) -> None:
-    """Write the result of a step into its folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_file(folder / RESULT_FILES[type(result)], result.model_dump_json(indent=1) + "\n")
+def read_result(folder: Path, kind: type[Result]) -> Result | None:
+    """Read how a step ended or was judged; None if it was not."""
+    return read_stored(folder / RESULT_FILES[kind], kind)
 
 
 def find_needed_steps(requested: tuple[StepName, ...]) -> tuple[StepName, ...]:
@@ -163,9 +150,6 @@ def find_needed_steps(requested: tuple[StepName, ...]) -> tuple[StepName, ...]:
 
 REFUSALS = (CatalogueError,)
 FAILURES = (ModelError, RecordError, RunLockedError, SandboxError, JudgeError, TexError, OSError)
-Result = TypeVar("Result", StepOutcome, StepScoring)
-
-
 StepMaker = Callable[[BenchTask, Path], StepOutcome]
 """Makes the document of a step in a task's folder, or continues unfinished work. Raises one of `REFUSALS` or
 `FAILURES`, or `ItemInterrupted`."""
@@ -240,7 +224,7 @@ def _save_step(folder: Path, kind: type[Result], make: Callable[[], Result]) -> 
         result = kind(state="refused", why=str(error))
     except FAILURES as error:
         result = kind(state="failed", why=f"{type(error).__name__}: {error}")
-    save_result(folder, result)
+    store_result(folder / RESULT_FILES[kind], result)
     return result
 
 

@@ -17,14 +17,14 @@ from labwright.agent.cli.run import build_question_idea
 from labwright.agent.forecast import open_budgeted_models
 from labwright.agent.run import start_or_resume
 from labwright.agent.settings import Settings, compose_settings, override_settings, settings_from_assignments
-from labwright.evals.expbench.answer_judge import AnswerVerdicts, judge_by_model, judge_by_script
+from labwright.evals.expbench.answer_judge import AnswerVerdicts, JudgedWork, judge_by_model, judge_by_script
 from labwright.evals.expbench.answers import SCRIPT_FILE as SUBMITTED_SCRIPT_FILE
 from labwright.evals.expbench.answers import ExpTask, SubmittedAnswer, answer_from_reply, read_answers, read_tasks
 from labwright.evals.expbench.command import ORDER_FILE, ExpBenchConfig, clean_name, folder_name, read_evaluated
-from labwright.evals.expbench.evaluation import Evaluated, Evaluation, read_kept, save_kept
+from labwright.evals.expbench.evaluation import EVALUATED_FILE, Evaluated, Evaluation
 from labwright.evals.expbench.roles import ANSWER_DESIGN
 from labwright.evals.expbench.violations import InvalidTask, copy_masked, create_fresh_history, find_repository
-from labwright.evals.item_loop import run_item
+from labwright.evals.item_loop import read_stored, run_item, store_result
 from labwright.models.budget import BudgetSettings
 from labwright.models.errors import BudgetSpent, ProviderDown
 from labwright.record.claims.question_results import list_experiment_nodes
@@ -135,8 +135,8 @@ async def evaluate_answers(
     else:  # this share of the budget was for the answer; judging is counted separately
         settings = settings.model_copy(update={"budget": BudgetSettings()})
     for answer in answers or (SubmittedAnswer(missing=True),):
-        target = place / clean_name(answer.variant)
-        known, before = read_kept(target), log.state.calls.total_usage.usd
+        target = place / clean_name(answer.variant) / EVALUATED_FILE
+        known, before = read_stored(target, Evaluated), log.state.calls.total_usage.usd
         if known is not None and known.state not in ("failed", "not_begun"):
             continue
         found = await Evaluation(
@@ -148,7 +148,7 @@ async def evaluate_answers(
             order.execute_minutes * 60,
             order.steps,
         ).evaluate(task, answer)
-        save_kept(target, found.model_copy(update={"judging_usd": log.state.calls.total_usage.usd - before}))
+        store_result(target, found.model_copy(update={"judging_usd": log.state.calls.total_usage.usd - before}))
 
 
 def limit_settings(settings: Settings, known: Sequence[Evaluated]) -> Settings:
@@ -162,32 +162,12 @@ def limit_settings(settings: Settings, known: Sequence[Evaluated]) -> Settings:
     return override_settings(settings.model_dump(mode="json"), {"budget.usd": left})
 
 
-async def judge_answer(
-    settings: Settings,
-    log: MemoryLog,
-    task: ExpTask,
-    answer: SubmittedAnswer,
-    change: str,
-    originals: str,
-    arms: Sequence[str],
-    metrics: Sequence[str],
-) -> AnswerVerdicts:
+async def judge_answer(settings: Settings, log: MemoryLog, work: JudgedWork) -> AnswerVerdicts:
     """Judge an answer with the configured model, or with stored verdicts if that is the offline model."""
     if settings.models.name == "offline":
-        return judge_by_script(task, answer)
+        return judge_by_script(work.task, work.answer)
     models = open_budgeted_models(settings, log)
-    log_text = answer.record.get("log", "")
-    return await judge_by_model(
-        models.make_client(0, 0),
-        models.get_model_name(ANSWER_DESIGN),
-        task,
-        answer,
-        change=change,
-        originals=originals,
-        arms=arms,
-        metrics=metrics,
-        log=log_text if isinstance(log_text, str) else "",
-    )
+    return await judge_by_model(models.make_client(0, 0), models.get_model_name(ANSWER_DESIGN), work)
 
 
 if __name__ == "__main__":

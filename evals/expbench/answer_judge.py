@@ -184,20 +184,22 @@ def list_change_items(task: ExpTask) -> tuple[GroundTruthItem, ...]:
     )
 
 
-async def judge_by_model(
-    client: ModelClient,
-    name: str,
-    task: ExpTask,
-    answer: SubmittedAnswer,
-    *,
-    change: str,
-    originals: str,
-    arms: Sequence[str],
-    metrics: Sequence[str],
-    log: str,
-) -> AnswerVerdicts:
+class JudgedWork(NamedTuple):
+    """What a judge sees: an answer to a task, its change, the original files, and names of arms and metrics in its
+    results."""
+
+    task: ExpTask
+    answer: SubmittedAnswer
+    change: str = ""
+    originals: str = ""
+    arms: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+
+
+async def judge_by_model(client: ModelClient, name: str, work: JudgedWork) -> AnswerVerdicts:
     """Return a model's verdicts: one call each for design and conclusion, and one for each part of change and log.
     Raises `ModelError`."""
+    task, answer, change = work.task, work.answer, work.change
     design: tuple[ItemJudged, ...] = ()
     implementation: tuple[ItemJudged, ...] = ()
     if items := list_design_items(task):
@@ -215,7 +217,7 @@ async def judge_by_model(
                 question=task.question,
                 method=task.method,
                 items=left,
-                originals=originals,
+                originals=work.originals,
                 change=part,
                 cut=len(parts) > 1,
             )
@@ -228,12 +230,13 @@ async def judge_by_model(
             question=task.question,
             expected=task.outcome,
             conclusion=answer.conclusion,
-            arms=tuple(arms),
-            metrics=tuple(metrics),
+            arms=work.arms,
+            metrics=work.metrics,
         ),
     )
     suspected: dict[str, bool] | None = None
-    parts = split_text(log, MAX_LOG_CHARACTERS)
+    log = answer.record.get("log", "")
+    parts = split_text(log if isinstance(log, str) else "", MAX_LOG_CHARACTERS)
     for part in parts:
         conduct = await client.ask(ANSWER_CONDUCT, ConductInputs(question=task.question, log=part, cut=len(parts) > 1))
         found = conduct.model_dump(exclude={"reason"})

@@ -40,20 +40,20 @@ def parse_repository_path(path: str) -> str:
     return "/".join(one for one in parts if one)
 
 
-def list_design_variables(design: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the variables of a design in order: (constant, independent or dependent; name)."""
-    whole = cast("Mapping[str, Any]", design.get("design_complexity", design))
-    return [
-        (group.removesuffix("_variables"), str(name))
-        for group in VARIABLE_GROUPS
-        for name in (cast("Mapping[str, Any]", whole.get(group)) or {})
-    ]
-
-
 class TaskVariable(FrozenModel):
-    group: str
+    group: str = Field(description="constant, independent or dependent")
     name: str
     value: str
+
+
+def list_design_variables(design: Mapping[str, Any]) -> tuple[TaskVariable, ...]:
+    """Return the variables of a design in order."""
+    whole = as_mapping(design.get("design_complexity", design))
+    return tuple(
+        TaskVariable(group=group.removesuffix("_variables"), name=str(name), value=as_text(value))
+        for group in VARIABLE_GROUPS
+        for name, value in as_mapping(whole.get(group)).items()
+    )
 
 
 class TaskNeeds(BaseModel):
@@ -152,9 +152,6 @@ def _parse_task(name: str, one: dict[str, Any], about: Mapping[str, Any], needs:
             invalid = str(error)
     if (draft := one.get(DRAFT_MARK, "accepted")) != "accepted":
         invalid = f"a draft ({draft}): read it, then scientist bench exp-review DIR {name} --accept"
-    design = as_mapping(one.get("design_complexity"))
-    whole = as_mapping(design.get("design_complexity", design))
-    groups = {group.removesuffix("_variables"): as_mapping(whole.get(group)) for group in VARIABLE_GROUPS}
     steps: list[Any] = as_mapping(one.get("experiment_setup_complexity")).get("setup_steps") or []
     requirements: list[Any] = one.get("requirements") or (steps if kind == 3 else [])
     category, _, _ = str(about.get("category") or about.get("domain") or "").partition(" → ")
@@ -166,10 +163,7 @@ def _parse_task(name: str, one: dict[str, Any], about: Mapping[str, Any], needs:
         instructions=as_text(one.get("agent_instructions")),
         masked=tuple(dict.fromkeys(masked)),
         invalid=invalid,
-        design=tuple(
-            TaskVariable(group=group, name=variable, value=as_text(groups[group][variable]))
-            for group, variable in list_design_variables(design)
-        ),
+        design=list_design_variables(as_mapping(one.get("design_complexity"))),
         requirements=tuple(as_text(step) for step in requirements),
         outcome=as_text(one.get("expected_outcome")),
         category=category,

@@ -16,15 +16,22 @@ from labwright.agent.forecast import open_model
 from labwright.agent.settings import Settings, compose_settings
 from labwright.evals.commands import BenchExp
 from labwright.evals.expbench.answers import ExpTask, SubmittedAnswer, read_answers, read_tasks
-from labwright.evals.expbench.evaluation import STEPS, Evaluated, JudgedStep, read_kept
+from labwright.evals.expbench.evaluation import EVALUATED_FILE, STEPS, Evaluated, JudgedStep
 from labwright.evals.expbench.roles import ANSWER_DESIGN
 from labwright.evals.expbench.scores import SCORE_NAMES, compute_scores, to_percent
 from labwright.evals.expbench.table import ExpTable, build_table, format_groups, format_overall, table_to_csv
 from labwright.evals.expbench.violations import RepositoryNotFound, find_repository
-from labwright.evals.item_loop import ItemJobs, check_options, parse_names, report_results, run_items
+from labwright.evals.item_loop import (
+    ItemJobs,
+    check_options,
+    parse_names,
+    read_stored,
+    report_results,
+    run_items,
+    store_result,
+)
 from labwright.inspector.safe_text import shorten, to_plain
 from labwright.record.errors import UsageError
-from labwright.record.run_folder import write_file
 from labwright.record.schema import FrozenModel
 from labwright.record.table import Table
 from labwright.sandbox.gpus import open_gpu_leases, read_cuda_visible_devices
@@ -67,7 +74,7 @@ def run_exp_bench(args: BenchExp) -> int:
     check_disk_space(settings, out)
     check_options(out / ORDER_FILE, order, free=FREE_OPTIONS)
     terms = build_terms(settings, parallel=args.parallel, entry_kind="tasks")
-    write_file(out / ORDER_FILE, order.model_dump_json(indent=1))
+    store_result(out / ORDER_FILE, order)
 
     def show_end(name: str) -> None:
         if not args.json:
@@ -168,7 +175,11 @@ def build_jobs(out: Path, answers: Mapping[str, Sequence[SubmittedAnswer]] | Non
 
 def read_evaluated(out: Path, name: str) -> list[Evaluated]:
     """Read the stored evaluations of a task's answers, by variant."""
-    return [one for folder in sorted((out / "tasks" / name).glob("*")) if (one := read_kept(folder)) is not None]
+    return [
+        one
+        for folder in sorted((out / "tasks" / name).glob("*"))
+        if (one := read_stored(folder / EVALUATED_FILE, Evaluated))
+    ]
 
 
 def is_complete(found: Sequence[Evaluated], answers: Mapping[str, Sequence[SubmittedAnswer]] | None, task: str) -> bool:

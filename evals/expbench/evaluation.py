@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from labwright.evals.expbench import scores
 from labwright.evals.expbench.answer_judge import (
     AnswerVerdicts,
     ArmComparison,
+    JudgedWork,
     direction_support,
     is_supported,
     list_stated_results,
@@ -32,7 +33,6 @@ from labwright.evals.expbench.result_files import (
 )
 from labwright.evals.expbench.scores import ItemCounts, JudgedAnswer
 from labwright.evals.expbench.violations import InvalidTask, copy_masked, decide, find_facts, import_commit
-from labwright.record.run_folder import write_file
 from labwright.record.schema import FrozenModel
 from labwright.sandbox.job import SandboxError
 from labwright.sandbox.repository.git_mirror import GitMirror
@@ -41,11 +41,6 @@ from labwright.sandbox.settings import SandboxSettings
 EVALUATED_FILE = "evaluated.json"
 JudgedStep = Literal["design", "implement", "execute", "conclude"]
 STEPS: tuple[JudgedStep, ...] = ("design", "implement", "execute", "conclude")
-JudgeAnswerFunction = Callable[
-    [ExpTask, SubmittedAnswer, str, str, Sequence[str], Sequence[str]], Awaitable[AnswerVerdicts]
-]
-"""Arguments: task, answer, its change, the original files, names of arms and metrics in its results. Returns verdicts.
-"""
 
 
 class AnswerFacts(FrozenModel):
@@ -110,7 +105,7 @@ class Evaluation:
     repository: Path
     mirror: GitMirror
     sandbox: SandboxSettings
-    judge: JudgeAnswerFunction
+    judge: Callable[[JudgedWork], Awaitable[AnswerVerdicts]]
     work: Path
     seconds: float
     steps: Sequence[str] = STEPS
@@ -176,9 +171,9 @@ class Evaluation:
             return result.model_copy(update={"c_bound": False})
         contents = list(run.outputs.values()) if run is not None else []
         arms = [one for content in contents for one in find_arms(content)]
-        names = list(dict.fromkeys(name for one in arms for name in one.values))
-        metrics = list(dict.fromkeys(one.metric for one in arms if one.metric))
-        verdicts = await self.judge(task, answer, change, originals, names, metrics)
+        names = tuple(dict.fromkeys(name for one in arms for name in one.values))
+        metrics = tuple(dict.fromkeys(one.metric for one in arms if one.metric))
+        verdicts = await self.judge(JudgedWork(task, answer, change, originals, names, metrics))
         suspected = decide(facts.flags, verdicts.suspected) if verdicts.suspected is not None else None
         if suspected is not None:
             result = result.model_copy(
@@ -240,19 +235,3 @@ def check_conclusion(
             "c_bound": is_supported(right, stated, verdicts.claims, measured, comparisons),
         }
     )
-
-
-# --- storage --------------------------------------------------------------------------------------------------------
-
-
-def read_kept(folder: Path) -> Evaluated | None:
-    """Read a stored evaluation; None if there is none or it is damaged, so the answer is evaluated again."""
-    try:
-        return Evaluated.model_validate_json((folder / EVALUATED_FILE).read_bytes())
-    except (OSError, ValidationError):
-        return None
-
-
-def save_kept(folder: Path, found: Evaluated) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    write_file(folder / EVALUATED_FILE, found.model_dump_json(indent=1) + "\n")

@@ -307,13 +307,7 @@ async def execute_answer(
         for name in ("requirements.txt", "pyproject.toml", "setup.cfg")
         if (folder / name).is_file() and (text := (folder / name).read_text(errors="replace"))
     }
-    executor = LocalExecutor(
-        1,
-        cache / "views",
-        labels=cache / "labels",
-        cache=cache / "cache",
-        settings=settings.model_copy(update={"network": "off"}),
-    )
+    executor = LocalExecutor(1, cache / "views", settings=settings.model_copy(update={"network": "off"}))
     try:
         environment = build_environment(texts, settings)
         outcome = await executor.run_command(

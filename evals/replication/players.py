@@ -25,14 +25,13 @@ from labwright.agent.cli.run import build_question_idea
 from labwright.agent.forecast import open_budgeted_models
 from labwright.agent.run import start_or_resume
 from labwright.agent.settings import Settings, override_settings
-from labwright.evals.item_loop import ItemInterrupted, open_answers
+from labwright.evals.item_loop import ItemInterrupted, open_answers, read_stored, store_result
 from labwright.evals.replication.questions import ReplicationQuestion
 from labwright.models.author import Author, AuthorLimits
 from labwright.models.roles.experiment_code import AuthorTask, CoderFact, CoderInputs, HandIn
 from labwright.record.event_log import EventLog, read_state
 from labwright.record.llm_calls import store_prompt
 from labwright.record.reducers.run_state import RoleUsage
-from labwright.record.run_folder import write_file
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.decisions import RunTask
 from labwright.sandbox.executor import LocalExecutor
@@ -73,8 +72,7 @@ class PlayedAnswer(FrozenModel):
 
 def read_played(folder: Path) -> PlayedAnswer | None:
     """Return the answer that a folder has; None if its player has not finished."""
-    file = folder / ANSWER_FILE
-    return PlayedAnswer.model_validate_json(file.read_bytes()) if file.is_file() else None
+    return read_stored(folder / ANSWER_FILE, PlayedAnswer)
 
 
 def play(player: PlayerName, question: ReplicationQuestion, settings: Settings, folder: Path) -> PlayedAnswer:
@@ -85,7 +83,7 @@ def play(player: PlayerName, question: ReplicationQuestion, settings: Settings, 
         settings.model_dump(mode="json"), {"code.repository": str(_copy_repository(question, folder))}
     )
     answer = _PLAYERS[player](question, settings, folder)
-    write_file(folder / ANSWER_FILE, answer.model_dump_json(indent=1) + "\n")
+    store_result(folder / ANSWER_FILE, answer)
     return answer
 
 
@@ -152,9 +150,7 @@ async def _work_in_loop(question: ReplicationQuestion, settings: Settings, folde
     async def accept(result: WrittenConclusion, tree: str) -> str:
         return ""
 
-    executor = LocalExecutor(
-        1, folder / "views", labels=folder / "labels", cache=folder / "cache", settings=settings.sandbox
-    )
+    executor = LocalExecutor(1, folder / "views", settings=settings.sandbox)
 
     async def run_command(job: CommandJob) -> CommandOutcome:
         left = question.asked.minutes * 60 - sum(one.seconds for one in log.state.calls.tool_uses.values())

@@ -27,9 +27,9 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from labwright.agent.plan_files import parse_question
+from labwright.evals.item_loop import read_stored, store_result
 from labwright.record.claims.differences import estimate_mean
 from labwright.record.errors import UsageError
-from labwright.record.run_folder import write_file
 from labwright.record.schema import FrozenModel, describe_validation_error
 from labwright.record.schema.idea import ResearchQuestion
 
@@ -112,8 +112,8 @@ async def replicate(question: ReplicationQuestion, samples: int, folder: Path, p
 
     Raises `UsageError` if the script of the question fails.
     """
-    kept = folder / EFFECT_FILE
-    if kept.is_file() and (known := FreshEffect.model_validate_json(kept.read_bytes())).samples >= samples:
+    known = read_stored(folder / EFFECT_FILE, FreshEffect)
+    if known is not None and known.samples >= samples:
         return known
     slots = asyncio.Semaphore(parallel)
 
@@ -124,8 +124,7 @@ async def replicate(question: ReplicationQuestion, samples: int, folder: Path, p
     sign = 1 if question.truth.higher_is_better else -1
     differences = [sign * one for one in await asyncio.gather(*map(measure, range(samples)))]
     effect = estimate_effect(differences, question.truth.margin)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_file(kept, effect.model_dump_json(indent=1) + "\n")
+    store_result(folder / EFFECT_FILE, effect)
     return effect
 
 

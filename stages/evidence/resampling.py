@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from asyncio import to_thread
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from math import isfinite, sqrt
 from pathlib import Path
@@ -69,8 +68,8 @@ from labwright.sandbox.metrics import (
 )
 from labwright.sandbox.repository.command_cells import read_sealed_test_values
 from labwright.sandbox.scoring import iterate_sealed_predictions, read_columns, score_sealed
-from labwright.search.hours import count_affordable_seeds
-from labwright.search.replication import explain_sampling_end, list_look_replicates, list_unread_nodes
+from labwright.search.hours import explain_sampling_end
+from labwright.search.replication import list_look_replicates, list_unread_nodes
 from labwright.stages.run_context import RunContext
 
 if TYPE_CHECKING:
@@ -454,21 +453,13 @@ async def take_look(context: RunContext, look: int) -> None:
     decisions = decide_after_look(state, taken)
     check_measured(decisions)
     taken = close_look(state, taken, decisions)
-    ends = "every claim is decided or precise enough" if taken.conclusive else explain_end_of_sampling(context, taken)
+    ends: str | None = "every claim is decided or precise enough"
+    if not taken.conclusive:
+        ends = explain_sampling_end(context.state, context.search, context.time, taken)
     context.recorder.append(taken.model_copy(update={"ends": ends or ""}))
     if context.search.order == "arrival":
         for node in list_unread_nodes(context.state):
             context.signals.kill_node(node.id)
-
-
-def explain_end_of_sampling(context: RunContext, taken: LookTaken) -> str | None:
-    """Return the reason why no look follows this one although it left claims undecided, or None."""
-    search, lock = context.state.search, context.state.search.current_lock
-    assert lock is not None
-    after = replace(context.state, search=replace(search, looks=[*search.looks[: taken.look], taken]))
-    times = {"run_seconds": context.run_seconds, "seconds_left": context.seconds_left()}
-    count = partial(count_affordable_seeds, after, context.search, read=lock.looks[taken.look], **times)
-    return explain_sampling_end(lock, taken.look, context.search, count_affordable=count)
 
 
 def continue_sampling(context: RunContext) -> None:
@@ -477,5 +468,5 @@ def continue_sampling(context: RunContext) -> None:
     last = context.state.search.looks[-1] if context.state.search.looks else None
     if last is None or not last.ends or last.conclusive or context.state.search.stages["ablation"].is_settled:
         return
-    if explain_end_of_sampling(context, last) is None:
+    if explain_sampling_end(context.state, context.search, context.time, last) is None:
         context.recorder.append(last.model_copy(update={"ends": ""}))

@@ -17,7 +17,6 @@ from benchmarks.policies import (
     ComparisonTerms,
     PolicyWorld,
     StoredRuns,
-    compare_border,
     main,
     measure_repository,
     play_policy,
@@ -123,13 +122,3 @@ def test_runs_go_to_the_edge_of_the_best_whatever_their_sign() -> None:
     found = pick_arm(arms(a=0.3, b=-0.12, c=(0.07, 0.07), d=0.05, e=0.01), sigma=0.02, k=3)
     assert (found.inside, found.outside, found.next, found.separated) == ("c", "d", "d", False)
     assert found.radius["c"] == pytest.approx(0.02 * sqrt(2 * log(7) / 2))
-
-
-# --- fresh seeds against the border ---------------------------------------------------------------------------------
-
-
-def test_the_plain_policy_is_as_good_at_the_default_budget_and_gives_more_verdicts_below_it() -> None:
-    default, half = compare_border(sizes=(15,), noises=(1.0,), shares=(1.0, 0.7), draws=40)
-    assert default["border"] == default["plain"] and default["difference"] == 0.0
-    assert half["plain"]["verdicts"] > half["border"]["verdicts"]
-    assert half["difference"] > -2 * half["se"]

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.search_strategies import HERE, STRATEGIES, TASKS, build_command, main
 from labwright.agent.plan_files import check_plan, read_plan
-from labwright.agent.settings import compose_settings, settings_from_assignments
+from labwright.agent.settings import compose_settings
 from labwright.record.schema.idea import read_idea
 from tests.recorded_run import recorded_run
 
@@ -19,9 +19,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("way", STRATEGIES)
 def test_idea_plan_and_settings_fit_each_other(task: str, way: str, tmp_path: Path) -> None:
-    settings = compose_settings(
-        config=HERE / "settings.yaml", flags=settings_from_assignments(STRATEGIES[way]), environment={}
-    )
+    settings = compose_settings(config=HERE / "settings.yaml", flags=dict(STRATEGIES[way]), environment={})
     path = HERE / f"plan_{task}.yaml"
     check_plan(read_plan(path), path, read_idea(HERE / f"{task}.json"), settings)
     asked = build_command(task, way, tmp_path, "some:model", "http://127.0.0.1:9/v1")

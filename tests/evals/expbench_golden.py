@@ -152,7 +152,7 @@ def _compute_wilson(case: Case) -> Any:
 
 SECTIONS: dict[str, Callable[[Case], Any]] = {
     "paths": _check_path,
-    "design_items": lambda case: {"items": [list(one) for one in list_design_variables(case["design"])]},
+    "design_items": lambda case: {"items": [[one.group, one.name] for one in list_design_variables(case["design"])]},
     "items": _compute_items,
     "conclusions": lambda case: {"score": scores.parse_conclusion_score(case["said"])},
     "monitor": _run_monitor,

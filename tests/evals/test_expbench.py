@@ -19,7 +19,7 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.evals.expbench import scores
-from labwright.evals.expbench.answer_judge import find_numbers, judge_by_model, number_support
+from labwright.evals.expbench.answer_judge import JudgedWork, find_numbers, judge_by_model, number_support
 from labwright.evals.expbench.answers import (
     ExpTask,
     SubmittedAnswer,
@@ -27,7 +27,7 @@ from labwright.evals.expbench.answers import (
     parse_repository_path,
     read_tasks,
 )
-from labwright.evals.expbench.evaluation import Evaluated, read_kept
+from labwright.evals.expbench.evaluation import Evaluated
 from labwright.evals.expbench.result_files import (
     build_record,
     direction_of_effect,
@@ -45,6 +45,7 @@ from labwright.evals.expbench.violations import (
     find_repository,
     split_line,
 )
+from labwright.evals.item_loop import read_stored
 from labwright.models.client import Models
 from labwright.models.replay import ScriptedModel
 from labwright.models.settings import ModelSettings
@@ -304,7 +305,7 @@ def test_answers_end_as_they_should_although_it_was_killed_and_are_evaluated_onc
     assert main(["bench", "exp", *WORDS]) == 0
     assert "judged by the file of answers" in capsys.readouterr().out
     assert before == list_times(out) == before | kept, "nothing is evaluated again"
-    assert isinstance(read_kept(next(iter(before)).parent), Evaluated)
+    assert read_stored(next(iter(before)), Evaluated) is not None
 
 
 @pytest.mark.slow
@@ -406,9 +407,7 @@ async def test_a_long_change_and_a_long_log_are_judged_part_by_part() -> None:
     )
     client = Models(model, MemoryLog(), ModelSettings(), time.monotonic).make_client(0, 0)
     log = f"opened paper.pdf\n{filler}"
-    found = await judge_by_model(
-        client, "j", task, SubmittedAnswer(), change=change, originals="", arms=(), metrics=(), log=log
-    )
+    found = await judge_by_model(client, "j", JudgedWork(task, SubmittedAnswer(record={"log": log}), change))
     assert found.implementation is not None and [one.is_counted for one in found.implementation] == [True, True, False]
     assert [[one.id for one in inputs.items] for inputs in asked] == [
         ["r1", "r2", "r3"],

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 Step = Callable[["Exchange"], None]
 Choose = Callable[[int, dict[str, Any]], Step]
@@ -91,7 +91,7 @@ class OpenAIServer:
     def paths(self) -> list[str]:
         return self._server.paths
 
-    def __enter__(self) -> OpenAIServer:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

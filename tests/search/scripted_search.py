@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache, partial
 from random import Random
 
@@ -40,15 +39,16 @@ from labwright.record.schema.decisions import LOOK_TASKS, CompareNodes, EndStage
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import STAGES, Attempt, Cell, CellRun, Failure, StageName, format_node_id
 from labwright.record.tuning_results import list_trial_cells
-from labwright.search.hours import LimitHit, TimeLimits, check_time, count_affordable_seeds
-from labwright.search.policy import build_policy
-from labwright.search.replication import (
-    build_lock,
+from labwright.search.hours import (
+    LimitHit,
+    RunTime,
+    TimeLimits,
+    check_time,
+    count_affordable_seeds,
     explain_sampling_end,
-    find_unsettled_stage,
-    list_look_replicates,
-    view_at_stage_end,
 )
+from labwright.search.policy import build_policy
+from labwright.search.replication import build_lock, find_unsettled_stage, list_look_replicates, view_at_stage_end
 from labwright.search.scheduler import ReleaseSlot, Scheduler
 from labwright.search.settings import SearchSettings, StageLimits
 from labwright.search.stage_snapshot import StageSnapshot
@@ -171,12 +171,8 @@ class SearchWorld:
         self.log.append(taken.model_copy(update={"ends": ends}))
 
     def explain_sampling_end(self, taken: LookTaken) -> str | None:
-        """Why no look follows this one, as `stages.evidence.resampling` has it."""
-        state, lock = self.log.state, self.log.state.search.current_lock
-        assert lock is not None
-        after = replace(state, search=replace(state.search, looks=[*state.search.looks[: taken.look], taken]))
-        count = partial(self.count_affordable_seeds, lock.looks[taken.look], state=after)
-        return explain_sampling_end(lock, taken.look, self.settings, count_affordable=count)
+        """Why no look follows this one."""
+        return explain_sampling_end(self.log.state, self.settings, self.time, taken)
 
     def continue_sampling(self) -> None:
         """Let sampling go on in time that nothing else needs, as `stages.stage_runner` does."""
@@ -187,16 +183,9 @@ class SearchWorld:
         if not state.limit_reason and self.explain_sampling_end(last) is None:
             self.log.append(last.model_copy(update={"ends": ""}))
 
-    def count_affordable_seeds(self, read: int = 0, *, state: RunState | None = None, swapped: bool = True) -> float:
-        left = self.run_seconds - self.log.state.active_seconds
-        return count_affordable_seeds(
-            state or self.log.state,
-            self.settings,
-            run_seconds=self.run_seconds,
-            seconds_left=left,
-            read=read,
-            swapped=swapped,
-        )
+    @property
+    def time(self) -> RunTime:
+        return RunTime(self.run_seconds, self.run_seconds - self.log.state.active_seconds)
 
     def compute_value(self, arm: str, setting: HyperparameterSetting) -> float:
         """What a trial measures: the better, the nearer its rate is to 0.01."""
@@ -257,8 +246,7 @@ async def run_search(
     """Run the stages that are not settled yet, the way `stages.stage_runner` does."""
 
     def check_room(action: SearchAction) -> LimitHit | None:
-        left = world.run_seconds - log.state.active_seconds
-        return check_time(action, log.state, given, run_seconds=world.run_seconds, seconds_left=left)
+        return check_time(action, log.state, given, world.time)
 
     def settle() -> None:
         while (again := find_unsettled_stage(log.state, given)) is not None:
@@ -270,8 +258,7 @@ async def run_search(
         log.append(StageWinnerChosen(stage=view.stage, best=view.best_node.id if view.best_node else None, ended=why))
 
     def lock() -> None:
-        count = world.count_affordable_seeds
-        event = build_lock(log.state, given, affordable=count(swapped=False), with_controls=count(swapped=True))
+        event = build_lock(log.state, given, partial(count_affordable_seeds, log.state, given, world.time))
         if event is not None:
             log.append(event)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from labwright.record.estimands import find_hypothesis_faults
@@ -17,6 +19,7 @@ from labwright.search.design_forecast import (
     read_cell_times,
     reduce_design,
 )
+from labwright.search.settings import SearchSettings
 
 GAIN = "method@a95 - plain@a95"
 PLAN = DataPlan(
@@ -52,8 +55,15 @@ PLAN = DataPlan(
 MEASURED = CellTimes({("fashion", f"{arm}@a95"): 20.0 for arm in ("plain", "method", "spared")}, 10.0)
 
 
-def forecast(plan: DataPlan = PLAN, times: CellTimes | None = MEASURED, **fields: object) -> DesignForecast:
-    return forecast_design(plan, times, **{"slots": 2, "seconds": 4500.0, **fields})  # pyrefly: ignore
+def forecast(
+    *,
+    seconds: float = 4500.0,
+    max_seeds: int = 100,
+    test: int = 0,
+    spreads: Mapping[tuple[str, str], float] | None = None,
+) -> DesignForecast:
+    settings, sizes = SearchSettings(max_seeds=max_seeds), {"fashion": {"test": test}}
+    return forecast_design(PLAN, MEASURED, settings, seconds, sizes=sizes, spreads=spreads)
 
 
 def test_hours_are_divided_by_the_slot_seconds_of_one_seed() -> None:
@@ -68,33 +78,35 @@ def test_hours_are_divided_by_the_slot_seconds_of_one_seed() -> None:
         in found.lines[0]
     )
     assert "(measured)" in found.lines[0]
-    assert forecast(limit=3).lines[0].endswith("; search.max_seeds allows 3")
-    assert "max_seeds" not in forecast(limit=1000).lines[0]
+    assert forecast(max_seeds=3).lines[0].endswith("; search.max_seeds allows 3")
+    assert "max_seeds" not in forecast().lines[0]
 
 
 def test_the_half_width_has_a_floor_that_seeds_do_not_lower() -> None:
-    spread, sizes = {("gain", GAIN): 0.01}, {"fashion": 24010}  # a floor of 0.004
+    spread, test = {("gain", GAIN): 0.01}, 24010  # a floor of 0.004
     widths = [
         effect.half_width
         for hours in (1, 10, 1000)
-        for effect in forecast(seconds=hours * 3600.0, spreads=spread, test_sizes=sizes).effects
+        for effect in forecast(seconds=hours * 3600.0, spreads=spread, test=test, max_seeds=10_000).effects
     ]
     assert widths == sorted((one for one in widths if one is not None), reverse=True)
     assert widths[-1] == pytest.approx(0.004, rel=0.01)
-    [known] = forecast(spreads=spread, test_sizes=sizes).effects
+    [known] = forecast(spreads=spread, test=test).effects
     assert known.planned is not None and known.equivalent is not None
     assert f"if the truth is 0.06, {known.planned} seeds support the claim with probability 0.8" in str(known)
     assert "a true zero is then called equivalent with probability" in str(known)
-    [unknown] = forecast(test_sizes={"fashion": 4000}).effects
+    [unknown] = forecast(test=4000).effects
     assert unknown.half_width is None and unknown.floor == pytest.approx(1.96 * (0.1 / 4000) ** 0.5)
     assert "half-width unknown; the test examples leave 0.0098 of it" in str(unknown)
     assert "tenth of the predictions" not in str(forecast().effects[0])
 
 
 def test_what_no_claim_reads_goes_first_then_reference_models_then_trials() -> None:
-    found = reduce_design(PLAN, MEASURED, slots=2, seconds=600.0)
+    found = reduce_design(PLAN, MEASURED, SearchSettings(), 600.0)
     removed = [one.why.split(" was")[0].split(" were")[0] for one in found]
     assert removed == ["level a10", "level a80", "dataset digits", "the reference models", "tuning"]
+    without = reduce_design(PLAN, MEASURED, SearchSettings(ladder=False), 600.0)
+    assert without and all("reference models" not in one.why for one in without), "there are none to leave out"
     last = found[-1].plan
     assert MIN_TRIALS <= last.tuning.budget < 24
     assert [use.name for use in last.datasets] == ["fashion"]
@@ -139,5 +151,5 @@ def test_one_execution_on_a_loaded_machine_does_not_decide_alone_what_a_cell_tak
 
 @pytest.mark.parametrize("changes", [{"tuning": TuningPlan(budget=24, levels=("a10",))}])
 def test_a_level_that_tuning_names_stays(changes: dict[str, object]) -> None:
-    found = reduce_design(PLAN.model_copy(update=changes), MEASURED, slots=2, seconds=300.0)
+    found = reduce_design(PLAN.model_copy(update=changes), MEASURED, SearchSettings(), 300.0)
     assert all("level a10" not in one.why for one in found)

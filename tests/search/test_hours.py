@@ -15,6 +15,7 @@ from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
 from labwright.search.design_forecast import CONFIRMATION_SHARE
 from labwright.search.hours import (
     SURPRISE_SHARE,
+    RunTime,
     check_time,
     estimate_first_ablation,
     estimate_seconds,
@@ -73,7 +74,7 @@ def test_earlier_stages_leave_the_first_ablation_its_time() -> None:
     view = build_snapshot(log.state, "preliminary", VisibleDecisions(through=100), settings=given)
 
     def keep(run_seconds: float, **changes: object) -> float:
-        hours = plan_hours(view, given, run_seconds=run_seconds)
+        hours = plan_hours(view, given, run_seconds)
         assert hours is not None
         return estimate_first_ablation(view, given.model_copy(update=changes), hours)
 
@@ -81,12 +82,12 @@ def test_earlier_stages_leave_the_first_ablation_its_time() -> None:
     assert keep(10_000.0) == whole, "one arm, and five replicates"
     assert keep(100.0) == SURPRISE_SHARE * 200.0 < whole, "but at most a tenth of the slot-seconds"
     assert keep(10_000.0, planned_ablations=0) == keep(inf) == 0.0
-    hours = plan_hours(view, given, run_seconds=10_000.0)
+    hours = plan_hours(view, given, 10_000.0)
     assert hours is not None and view.best_node is not None
     draft = ExpandTree(stage="preliminary", kind="improve", parent=view.best_node.id, seed=0)
     enough = (hours.set_aside + SECONDS + whole) / 2
-    assert explain_no_exploration(draft, (), view, given, run_seconds=10_000.0, seconds_left=enough) is None
-    reason = explain_no_exploration(draft, (), view, given, run_seconds=10_000.0, seconds_left=enough - 1)
+    assert explain_no_exploration(draft, (), view, given, RunTime(10_000.0, enough)) is None
+    reason = explain_no_exploration(draft, (), view, given, RunTime(10_000.0, enough - 1))
     assert reason is not None and f"{whole:.0f} kept for the first ablation" in reason
     ablation = replace(view, stage="ablation")
     assert estimate_first_ablation(ablation, given, hours) == 0.0, "it runs now"
@@ -107,17 +108,17 @@ def test_the_first_trials_of_all_arms_come_before_seeds_beyond_the_fewest(second
         log.append(DecisionMade(k=log.state.last_decision + 1, action=other))
         log.append(DecisionMade(k=log.state.last_decision + 1, action=first))
     view = build_snapshot(log.state, "tuning", VisibleDecisions(through=100), settings=given)
-    hours = plan_hours(view, given, run_seconds=2_000.0, swapped=False)
+    hours = plan_hours(view, given, 2_000.0, swapped=False)
     assert hours is not None and hours.seeds == 30
     few = 5 * hours.seed_seconds + hours.scoring + hours.write_up
     batch = estimate_seconds(first, view)
-    explain = partial(explain_no_exploration, first, (), view, given, run_seconds=2_000.0)
-    refused = explain(seconds_left=(few + 2 * batch) / 2)
+    explain = partial(explain_no_exploration, first, (), view, given)
+    refused = explain(RunTime(2_000.0, (few + 2 * batch) / 2))
     if second:
         assert refused is not None and "set aside for 30 fresh seeds" in refused, "later trials wait for every seed"
         return
     assert refused is None
-    short = explain(seconds_left=(few + 2 * batch - 1) / 2)
+    short = explain(RunTime(2_000.0, (few + 2 * batch - 1) / 2))
     assert short is not None and "set aside for 5 fresh seeds" in short, "both arms get theirs, or none"
 
 
@@ -156,7 +157,7 @@ def test_confirmation_goes_on_in_time_that_nothing_else_needs(order: str) -> Non
     assert lock is not None and read == lock.looks[9] == 114
     assert read * SECONDS > CONFIRMATION_SHARE * 2 * world.run_seconds, "its share is no limit at the end"
     view = build_snapshot(state, "ablation", VisibleDecisions(through=state.last_decision), settings=world.settings)
-    hours = plan_hours(view, world.settings, run_seconds=world.run_seconds)
+    hours = plan_hours(view, world.settings, world.run_seconds)
     left = 2 * (world.run_seconds - state.active_seconds)
     assert hours is not None and left >= hours.scoring + hours.write_up, "what comes after it keeps its time"
     assert sum(one.stage == "ablation" and one.kind == "replicate" for one in state.nodes.values()) >= 5
@@ -178,11 +179,11 @@ def test_what_a_look_may_release_is_not_refused_for_good(decided: bool) -> None:
     log.append(DecisionMade(k=state.last_decision + 1, action=fresh))
     ablate = ExpandTree(stage="ablation", kind="ablate", parent=lock.winner, seed=0)
     view = build_snapshot(state, "ablation", VisibleDecisions(through=state.last_decision), settings=given)
-    hours = plan_hours(view, given, run_seconds=2_000.0)
+    hours = plan_hours(view, given, 2_000.0)
     assert hours is not None and (hours.remaining_seeds == 0) is decided
     left = (hours.scoring + hours.write_up + 6 * estimate_seconds(ablate, view)) / 2
-    hit = check_time(ablate, state, given, run_seconds=2_000.0, seconds_left=left)
+    hit = check_time(ablate, state, given, RunTime(2_000.0, left))
     assert hit is None if decided else hit is not None and hit.may_fit_later
     if not decided:
-        gone = check_time(ablate, state, given, run_seconds=2_000.0, seconds_left=left / 2)
+        gone = check_time(ablate, state, given, RunTime(2_000.0, left / 2))
         assert gone is not None and not gone.may_fit_later, "it would not fit without seeds either"

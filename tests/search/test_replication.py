@@ -22,7 +22,13 @@ from labwright.record.claims.hypothesis_tests import (
 from labwright.record.claims.planned_seeds import compute_planned_seeds
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.run_events import LimitReached
-from labwright.record.events.search_events import DecisionMade, LookTaken, NodeJudged, SealedTestScored
+from labwright.record.events.search_events import (
+    ConfirmationLocked,
+    DecisionMade,
+    LookTaken,
+    NodeJudged,
+    SealedTestScored,
+)
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import CompareNodes, ExpandTree, SearchAction, VisibleDecisions
@@ -114,6 +120,7 @@ def test_the_count_follows_the_spread_of_the_pilot_and_seeds_are_fresh(
 
 class Uneven(Effect):
     noise = 0.06
+    conclusive_look = 0
 
 
 @pytest.mark.slow
@@ -204,12 +211,19 @@ def test_no_more_seeds_are_locked_than_there_is_time_for() -> None:
     given = make_settings(order="arrival", max_seeds=20, num_workers=2, tuning=pilot)
     state.search.locks.clear()
     state.search.looks.clear()
-    short, longer = (build_lock(state, given, affordable=seeds) for seeds in (6, 15))
+
+    def lock_with(affordable: float, with_controls: float) -> ConfirmationLocked | None:
+        def count(*, swapped: bool) -> float:
+            return with_controls if swapped else affordable
+
+        return build_lock(state, given, count)
+
+    short, longer = (lock_with(seeds, seeds) for seeds in (6, 15))
     assert short is not None and short.n == 6 and "there is time for 6" in short.why and short.looks == (6,)
-    tight, ample = (build_lock(state, given, affordable=15, with_controls=seeds) for seeds in (9, 40))
+    tight, ample = (lock_with(15, seeds) for seeds in (9, 40))
     assert tight is not None and not tight.swapped and tight.n == 14, "controls of tuning cost no planned seed"
     assert ample is not None and ample.swapped
-    fewer = build_lock(state, given, affordable=15, with_controls=13)
+    fewer = lock_with(15, 13)
     assert fewer is not None and fewer.swapped and fewer.n == 12, "from twelve seeds on, controls come first"
     assert longer is not None and longer.looks[:4] == (7, 10, 14, 20)
     assert longer.n == 14, "no look reads a fifteenth seed"
@@ -385,9 +399,7 @@ def test_further_seeds_of_ablations_end_with_the_time_left_for_them(order: str) 
     assert state.search.stages["ablation"].end_reason == whole.state.search.stages["ablation"].end_reason
     assert not state.skipped_kinds
     hours = plan_hours(
-        build_snapshot(state, "ablation", VisibleDecisions(through=state.last_decision), settings=given),
-        given,
-        run_seconds=seconds,
+        build_snapshot(state, "ablation", VisibleDecisions(through=state.last_decision), settings=given), given, seconds
     )
     assert hours is not None
     left, kept = seconds - state.active_seconds, hours.set_aside / 2
