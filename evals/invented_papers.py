@@ -29,8 +29,10 @@ from labwright.record.errors import UsageError, UserError
 from labwright.record.run_folder import write_file
 from labwright.record.schema.paper import Judgement, JudgeView
 from labwright.record.table import Table
-from labwright.review.external_papers import collect_audit_facts
-from labwright.review.judge import JudgeCase, guard_paper, judge_case, read_paper, read_rubric
+from labwright.review.external_papers.verdicts import collect_audit_facts
+from labwright.review.judge.guards import guard_paper
+from labwright.review.judge.judge import JudgeCase, judge_case, read_rubric
+from labwright.review.judge.paper_reader import read_paper
 
 OVERALL_FIGURE, TEXT_ALONE_FIGURE = "overall", "text alone"
 LOG_PATTERNS = ("*.log", "results/*.log", "code/*.log", "results/log*.txt", "code/log*.txt")

@@ -36,26 +36,27 @@ from labwright.record.schema.paper import (
 from labwright.record.table import Table, format_quantity
 from labwright.record.zips import refuse_zip
 from labwright.review.evidence.tex_runner import TexError
-from labwright.review.external_papers import collect_audit_facts
-from labwright.review.judge import (
+from labwright.review.external_papers.verdicts import collect_audit_facts
+from labwright.review.judge.attachments import (
+    MAX_PAGES,
+    build_code_exhibit,
+    read_file_exhibit,
+    read_results_exhibit,
+    render_pages,
+)
+from labwright.review.judge.guards import guard_paper, neutralise
+from labwright.review.judge.injection_screening import screen_case
+from labwright.review.judge.judge import (
     JudgeCase,
     PanelMember,
     ask_panel,
-    build_code_exhibit,
     drop_pictures,
     find_family_warnings,
     find_rubric,
-    guard_paper,
     judge_case,
     load_bundled_rubrics,
-    read_file_exhibit,
-    read_paper,
-    read_results_exhibit,
-    render_pages,
-    screen_case,
 )
-from labwright.review.judge.attachments import MAX_PAGES
-from labwright.review.judge.guards import neutralise
+from labwright.review.judge.paper_reader import read_paper
 from labwright.stages.paper.paper_steps import build_case, write_judgement
 
 # Output of `scientist judge`: scores with reasons, the material that the judges saw, and the audit.

@@ -35,16 +35,11 @@ from labwright.record.reducers.run_state import RoleUsage, RunState, sum_usage
 from labwright.record.run_folder import RunFolder, write_file
 from labwright.record.schema.idea import read_idea
 from labwright.record.schema.paper import LATE_ROLES
-from labwright.review.judge import (
-    JudgeCase,
-    build_code_exhibit,
-    find_rubric,
-    guard_paper,
-    judge_case,
-    read_file_exhibit,
-    read_paper,
-    screen_case,
-)
+from labwright.review.judge.attachments import build_code_exhibit, read_file_exhibit
+from labwright.review.judge.guards import guard_paper
+from labwright.review.judge.injection_screening import screen_case
+from labwright.review.judge.judge import JudgeCase, find_rubric, judge_case
+from labwright.review.judge.paper_reader import read_paper
 from labwright.stages.ideation.ideation_steps import WriteUpStep, format_idea, list_ideas
 from labwright.stages.paper.paper_steps import build_case
 

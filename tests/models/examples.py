@@ -111,7 +111,7 @@ from labwright.record.schema.paper import (
 )
 from labwright.record.schema.repository import CommandSpace
 from labwright.record.tuning_results import ChosenSetting
-from labwright.review.judge import read_rubric
+from labwright.review.judge.judge import read_rubric
 from tests.hypotheses import make_hypotheses
 from tests.models import revision_examples
 from tests.models.ablation_examples import INPUTS as ABLATIONS

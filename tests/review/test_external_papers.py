@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from labwright.agent.cli import main
-from labwright.review.external_papers import ExternalPaperAudit, audit_paper
 from labwright.review.external_papers.result_files import MAX_FILE_BYTES, read_results
+from labwright.review.external_papers.verdicts import ExternalPaperAudit, audit_paper
 from tests.review.test_judge import BODY, pdf
 
 RUNS = {"net": [0.912, 0.908, 0.931], "tree": [0.847, 0.853, 0.844]}

@@ -13,13 +13,15 @@ from pydantic import ValidationError
 from labwright.models.prompt_filters import format_mark
 from labwright.models.roles.judge import Exhibit, JudgeInputs, Rubric, build_answer_type
 from labwright.record.schema.paper import AuditFacts
-from labwright.review.judge import PaperError, RubricError, build_judge_inputs, build_judgement, read_paper, read_rubric
-from labwright.review.judge.judge import hash_rubric
+from labwright.review.judge.judge import build_judge_inputs, build_judgement, hash_rubric, read_rubric
 from labwright.review.judge.paper_reader import (
     Paper,
+    PaperError,
     PaperSection,
+    RubricError,
     make_excerpt,
     quote_is_in,
+    read_paper,
     split_markdown_sections,
     split_numbered_text,
 )

@@ -26,7 +26,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.retention import list_recorded_files
 from labwright.record.run_folder import RunFolder, hash_file
 from labwright.record.schema.paper import Judgement
-from labwright.review.judge import collect_record_facts
+from labwright.review.judge.attachments import collect_record_facts
 from labwright.search.settings import SearchSettings
 from labwright.stages.paper.appendix import render_appendix
 from labwright.stages.paper.disclosure import build_supplement_tables
