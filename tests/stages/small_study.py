@@ -222,8 +222,8 @@ def _answer_code(inputs: CodeInputs) -> Program:
     elif inputs.kind == "draft":
         drawn = plots_code(label="")
     elif inputs.kind == "debug":
-        assert inputs.parent is not None and inputs.parent.failure is not None
-        assert inputs.parent.failure.kind == "other", inputs.parent.failure
+        assert inputs.parent is not None and inputs.parent.node.failure is not None
+        assert inputs.parent.node.failure.kind == "other", inputs.parent.node.failure
         varies = "what was wrong"
     elif inputs.kind == "improve":
         shrinkage = (0.1, 0.3, 0.05)[inputs.ordinal % 3]
@@ -245,7 +245,7 @@ def _answer_vision(inputs: VisionInputs) -> FigureReviews:
 
 
 def _answer_feedback(inputs: FeedbackInputs) -> NodeVerdict:
-    return NodeVerdict(sound=bool(inputs.measurements), analysis="It measured what it planned.")
+    return NodeVerdict(sound=bool(inputs.node.measurements), analysis="It measured what it planned.")
 
 
 def _answer_summary(_: SummaryInputs) -> StageReport:
