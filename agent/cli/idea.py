@@ -175,12 +175,12 @@ def propose_ideas(args: Ideate | Follow) -> int:
         if state.calls.answers:
             name_folder()
         show(map(format_line, filter(None, [describe_event(event, state)])))
+        if isinstance(event, IdeaProposed):
+            show(line for number, one in list_outcomes(state) if one.k == event.k for line in format_idea(number, one))
 
     try:
         with removing_new_folder_on_refusal(folder.parent), saving_traceback(folder):
-            state = ideate(
-                task, settings, folder, on_idea=lambda number, one: show(format_idea(number, one)), listener=listen
-            )
+            state = ideate(task, settings, folder, listener=listen)
     except KeyboardInterrupt:
         print_to_stderr(f"interrupted; continue with the same command (--out {folder})")
         return INTERRUPTED

@@ -149,13 +149,7 @@ class StepMakers:
 
     def _ideate(self, task: BenchTask, folder: Path, steps: tuple[WriteUpStep, ...]) -> RunState:
         order = IdeaTask(task.text, task.sha256, name=f"{task.name}.md", count=1, rounds=REFLECTION_ROUNDS, steps=steps)
-        return ideate(
-            order,
-            self._reduce_budget(read_run_state(folder)),
-            folder / "ideas",
-            on_idea=lambda number, idea: None,
-            listener=lambda event, state: None,
-        )
+        return ideate(order, self._reduce_budget(read_run_state(folder)), folder / "ideas", listener=_ignore_event)
 
     def _run_experiments(self, folder: Path) -> RunState:
         """Return the finished run of the task's idea.

@@ -6,7 +6,7 @@ reflection; faults left after the last reflection are removed or noted by rule, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,13 +47,12 @@ MIN_CLOSEST_WORKS = 3
 
 @dataclass(frozen=True)
 class IdeationContext:
-    """Everything that an ideation needs. `on_idea` is called with each idea, or with the reason why there is none."""
+    """Everything that an ideation needs."""
 
     recorder: Recorder
     models: Models
     literature: LiteratureClient
     folder: Path
-    on_idea: Callable[[int, IdeaProposed], None]
 
     @property
     def state(self) -> RunState:
