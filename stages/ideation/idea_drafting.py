@@ -18,8 +18,6 @@ from labwright.models.roles.ideation import (
     IDEA_MATCH,
     IDEA_REFLECT,
     ClosestPick,
-    FollowUpDraft,
-    FollowUpReflection,
     IdeaDraft,
     IdeaInputs,
     IdeaMatchInputs,
@@ -138,7 +136,6 @@ class IdeaDrafter:
     async def _reflect(self, draft: IdeaDraft) -> IdeaReflection:
         """Return the draft after all reflection rounds; each round searches first."""
         now, closest, alike, reflected = draft, tuple[ClosestPick, ...](), "", None
-        reasons = draft.reasons if isinstance(draft, FollowUpDraft) else ()
         for number in range(1, self.study.started.rounds + 1):
             await self._search(now.queries)
             is_first = not closest and not alike
@@ -147,7 +144,6 @@ class IdeaDrafter:
                 **self._known,
                 draft=now,
                 fit=idea_checks.check_fit(now.estimate, self.study.started.means),
-                reasons=reasons,
                 searches=tuple(one.model_copy(update={"works": ()}) for one in self._searches),
                 works=self._works,
                 closest=closest,
@@ -156,9 +152,11 @@ class IdeaDrafter:
             )
             reflected = await self.client.ask(IDEA_REFLECT, inputs)
             closest, alike = reflected.closest, reflected.alike
-            reasons = reflected.reasons if isinstance(reflected, FollowUpReflection) else ()
             now = IdeaDraft(
-                idea=reflected.idea, estimate=reflected.estimate, queries=reflected.queries or draft.queries
+                idea=reflected.idea,
+                estimate=reflected.estimate,
+                queries=reflected.queries or draft.queries,
+                reasons=reflected.reasons,
             )
             if reflected.done and not self._find_faults(now, closest, alike):
                 break
@@ -231,7 +229,7 @@ class IdeaDrafter:
     def _find_origin(self, reflected: IdeaReflection) -> IdeaOrigin | None:
         """Return the study that the idea follows, with the findings that its reasons name."""
         study = self.study.started.study
-        if study is None or not isinstance(reflected, FollowUpReflection):
+        if study is None:
             return None
         reasons = tuple((study.find_finding(one), one.why) for one in reflected.reasons)
         return IdeaOrigin(run=study.run, reasons=reasons)
