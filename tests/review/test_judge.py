@@ -81,7 +81,7 @@ def test_a_rubric_of_ones_own_has_its_own_dimensions_and_scales(tmp_path: Path) 
     ("content", "words"),
     [
         ("name = ", "is not valid TOML"),
-        ("", "it has no \\[dimensions.NAME\\] tables"),
+        ("", ": Field required; docs/judge.md describes the format"),
         (OWN.replace('"1" = "perhaps", ', ""), "bands 0-0 and 2-2 leave a gap or overlap"),
         (OWN.replace('"1-3"', '"3-1"'), "band 3-1 runs backwards"),
         (OWN.replace('"2" =', '"two" ='), "'two', which is neither"),

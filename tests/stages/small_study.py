@@ -27,7 +27,7 @@ from labwright.models.roles.figures import (
     Plots,
     VisionInputs,
 )
-from labwright.models.roles.judge import Influence, JudgeAnswer, JudgeInputs, build_answer_type
+from labwright.models.roles.judge import JUDGE, Influence, JudgeAnswer, JudgeInputs
 from labwright.models.roles.node_assessment import FeedbackInputs, StageReport, SummaryInputs
 from labwright.models.roles.paper_revision import CiteQueries, CopyEdits, ReflectInputs, Reflection, TextEdit
 from labwright.models.roles.paper_writing import (
@@ -330,7 +330,7 @@ def _answer_judge(inputs: JudgeInputs) -> JudgeAnswer:
     quote = "We measure whether shrinkage helps."
     scores = {one.name: {"score": 5, "reason": "fair", "quote": quote} for one in inputs.rubric.dimensions}
     scores["novelty"] = {**scores["novelty"], "quote": "nobody has ever shrunk a mean before"}
-    return build_answer_type(inputs.rubric).model_validate(
+    return JUDGE.get_output_type(inputs).model_validate(
         {
             "scores": scores,
             "confidence": 3,
