@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from rich.text import Text
@@ -29,7 +29,6 @@ from labwright.record.schema.paper import (
     AuditFacts,
     Judgement,
     JudgePanel,
-    JudgeView,
     RemovedPassage,
     ScoreSpread,
 )
@@ -300,34 +299,22 @@ def _choose_exit_code(found: Judgement | JudgePanel) -> int:
 # like a reader: no code, log, record or audit.
 
 
-@dataclass(frozen=True)
-class JudgeMaterials:
-    """Files and options given with a paper, as those of `scientist judge`."""
-
-    task: Path | None = None
-    code: Path | None = None
-    log: Path | None = None
-    results: Path | None = None
-    pages: int | None = None
-    view: JudgeView = "all"
-
-
 async def attach_evidence(
-    case: JudgeCase, materials: JudgeMaterials | Judge, audit: AuditFacts | None, readers: Sequence[ModelClient]
+    case: JudgeCase, args: Judge, audit: AuditFacts | None, readers: Sequence[ModelClient]
 ) -> JudgeCase:
-    """Add the given material to the case, as its view requires; the first of the `readers` that answers checks it
-    for prompt injection. Raises `JudgeError`, `TexError`."""
-    task = [] if materials.task is None else [read_file_exhibit("task", materials.task)]
-    if materials.view == "paper":
+    """Add the material that a command names to the case, as its view requires; the first of the `readers` that answers
+    checks it for prompt injection. Raises `JudgeError`, `TexError`."""
+    task = [] if args.task is None else [read_file_exhibit("task", args.task)]
+    if args.view == "paper":
         case = replace(case, facts=None, audit=None, exhibits=tuple(task), view="paper")
     else:
-        log = [] if materials.log is None else [read_file_exhibit("log", materials.log)]
-        code = [] if materials.code is None else [build_code_exhibit(materials.code, case.guarded.paper.text)]
-        results = None if materials.results is None else read_results_exhibit(materials.results, materials.log)
+        log = [] if args.log is None else [read_file_exhibit("log", args.log)]
+        code = [] if args.code is None else [build_code_exhibit(args.code, case.guarded.paper.text)]
+        results = None if args.results is None else read_results_exhibit(args.results, args.log)
         shown = (*task, *log, *([results] if results is not None else []), *code)
         case = _attach_audit(replace(case, exhibits=shown), audit)
     case = await screen_case(case, *readers)
-    return await _attach_page_images(case, MAX_PAGES if materials.pages is None else materials.pages)
+    return await _attach_page_images(case, MAX_PAGES if args.pages is None else args.pages)
 
 
 def _attach_audit(case: JudgeCase, audit: AuditFacts | None) -> JudgeCase:
