@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from labwright.literature.lookup import LiteratureClient
+from labwright.literature.works import build_title_key
 from labwright.models.client import ModelClient, Models
 from labwright.models.roles.ideation import (
     IDEA,
@@ -308,7 +309,7 @@ def deduplicate_works(searches: tuple[LiteratureSearch, ...]) -> tuple[FoundPape
     """Return the distinct works of all searches in order of discovery; duplicates with an abstract are preferred."""
     found: dict[str, FoundPaper] = {}
     for work in (work for search in searches for work in search.works):
-        key = idea_checks.squeeze_text(work.title)
+        key = build_title_key(work.title)
         if key and (key not in found or (work.abstract and not found[key].abstract)):
             found[key] = work
     return tuple(found.values())[:MAX_WORKS]
