@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from rich.console import Console
 from rich.text import Text
 
 from labwright.agent.audit import audit_run
@@ -15,14 +16,14 @@ from labwright.agent.cli.errors import DONE, FAILED, format_line, print_result, 
 from labwright.agent.cli.status import read_paper_state
 from labwright.agent.forecast import open_model
 from labwright.agent.settings import compose_settings, override_settings
-from labwright.inspector.live_view import find_process
+from labwright.inspector.live_view import find_process, showing_progress
 from labwright.inspector.safe_text import to_plain
-from labwright.models.client import ModelClient
+from labwright.models.client import ModelClient, Models
 from labwright.models.offline.judgements import CONFIGURE_MODEL_HINT
 from labwright.models.roles.judge import INFLUENCE, JUDGE, Rubric
 from labwright.models.settings import ModelSettings
 from labwright.record.errors import UsageError
-from labwright.record.event_log import RecordError, is_run
+from labwright.record.event_log import EventListener, MemoryLog, RecordError, is_run
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.paper import (
     TEXT_ONLY_DIMENSION,
@@ -191,7 +192,8 @@ def run_judge(args: Judge) -> int:
         refuse_zip(path)  # a judgement is written into the run
         if path.is_dir() and is_run(path):
             return _judge_run(args, path, rubric, judges)
-        found = asyncio.run(_judge_paper(args, path, rubric, judges))
+        with showing_progress(f"judging {path}", Console(stderr=True)) as listener:
+            found = asyncio.run(_judge_paper(args, path, rubric, judges, listener))
     except (TexError, RecordError) as error:
         raise UsageError(str(error)) from None
     print_result(found, format_judgement(found), json=args.json)
@@ -209,12 +211,12 @@ def _judge_run(args: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) -
         raise UsageError(f"the offline model cannot read papers: {CONFIGURE_MODEL_HINT}")
     facts = _audit_facts(path) if args.view == "all" else None
 
-    async def work() -> Judgement | JudgePanel:
+    async def work(listener: EventListener) -> Judgement | JudgePanel:
         case = await build_case(state, RunFolder(path, state.paper.version), rubric)
-        case = await attach_evidence(case, args, facts, _open_readers(settings, judges))
-        return await _ask_judges(case, settings, judges, args.n, writers=state.models)
+        return await _ask_judges(case, facts, args, settings, judges, listener, writers=state.models)
 
-    found = asyncio.run(work())
+    with showing_progress(f"judging the paper of {path}", Console(stderr=True)) as listener:
+        found = asyncio.run(work(listener))
     print_result(found, format_judgement(found), json=args.json)
     try:
         written = write_judgement(RunFolder(path), found)
@@ -239,7 +241,9 @@ def _audit_facts(path: Path) -> AuditFacts:
     )
 
 
-async def _judge_paper(args: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) -> Judgement | JudgePanel:
+async def _judge_paper(
+    args: Judge, path: Path, rubric: Rubric, judges: Sequence[str], listener: EventListener
+) -> Judgement | JudgePanel:
     """Judge an external paper. Raises `UsageError` for the offline model, which cannot read it."""
     settings, read = compose_settings(flags=args.flags).models, await read_paper(path)
     if _is_offline(settings, judges):
@@ -247,10 +251,8 @@ async def _judge_paper(args: Judge, path: Path, rubric: Rubric, judges: Sequence
         why = "the offline model cannot read papers" if named else "no model is configured"
         raise UsageError(f"{why}: {CONFIGURE_MODEL_HINT}; without one: scientist audit {path}")
     facts = await collect_audit_facts(path, results=args.results) if args.view == "all" else None
-    paper = await guard_paper(read)
-    case = JudgeCase(paper, rubric, path.name)
-    case = await attach_evidence(case, args, facts, _open_readers(settings, judges))
-    return await _ask_judges(case, settings, judges, args.n)
+    case = JudgeCase(await guard_paper(read), rubric, path.name)
+    return await _ask_judges(case, facts, args, settings, judges, listener)
 
 
 def _is_offline(settings: ModelSettings, judges: Sequence[str]) -> bool:
@@ -258,26 +260,34 @@ def _is_offline(settings: ModelSettings, judges: Sequence[str]) -> bool:
     return not judges and settings.list_candidates(JUDGE)[0].name == "offline"
 
 
-def _open_readers(settings: ModelSettings, judges: Sequence[str]) -> list[ModelClient]:
-    """Return the clients that check for prompt injection: the model of that role or, if none is configured, the judges
-    in order."""
-    own = INFLUENCE.name in settings.roles or settings.name != "offline"
-    given = [settings] if own or not judges else map(settings.select_model, judges)
-    return [open_model(one).make_client(0, 0) for one in given]
-
-
 async def _ask_judges(
-    case: JudgeCase, settings: ModelSettings, judges: Sequence[str], repeats: int, *, writers: tuple[str, ...] = ()
+    case: JudgeCase,
+    facts: AuditFacts | None,
+    args: Judge,
+    settings: ModelSettings,
+    judges: Sequence[str],
+    listener: EventListener,
+    *,
+    writers: tuple[str, ...] = (),
 ) -> Judgement | JudgePanel:
     """Return one judgement, or a panel if several were requested. `writers` are the models that wrote the paper.
 
+    The model of the role `influence` checks for prompt injection first or, if none is configured, the judges in order.
+
     Raises: `ModelError` if there is a single judge and it gives no judgement.
     """
-    if judges or repeats > 1:
-        members = [PanelMember(name.partition("@http")[0], open_model(settings.select_model(name))) for name in judges]
-        members = members or [PanelMember(settings.list_candidates(JUDGE)[0].name, open_model(settings))]
-        return await ask_panel(case, members, repeats=repeats, writers=writers)
-    models = open_model(settings)
+
+    def open_one(settings: ModelSettings) -> Models:
+        return open_model(settings, MemoryLog(listener=listener))
+
+    own = INFLUENCE.name in settings.roles or settings.name != "offline"
+    readers = [settings] if own or not judges else map(settings.select_model, judges)
+    case = await attach_evidence(case, args, facts, [open_one(one).make_client(0, 0) for one in readers])
+    if judges or args.n > 1:
+        members = [PanelMember(name.partition("@http")[0], open_one(settings.select_model(name))) for name in judges]
+        members = members or [PanelMember(settings.list_candidates(JUDGE)[0].name, open_one(settings))]
+        return await ask_panel(case, members, repeats=args.n, writers=writers)
+    models = open_one(settings)
     name = models.get_model_name(JUDGE)
     case = case if models.accepts_images else drop_pictures(case)
     found = await judge_case(case, models.make_client(0, 0), model=name)
