@@ -180,10 +180,9 @@ def run_judge(args: Judge) -> int:
         for name, one in load_bundled_rubrics().items():
             print(f"{name}: {one.title}. {', '.join(part.name for part in (*one.checks, *one.dimensions))}")
         return DONE
-    path, judges = args.paper, [name.strip() for name in args.judges.split(",") if name.strip()]
-    if path is None:
+    if (path := args.paper) is None:
         raise UsageError("Missing argument 'PAPER|RUN': give a paper or the folder of a run (scientist judge --help)")
-    if len(judges) > MAX_JUDGES or not 1 <= args.n <= MAX_REPEATS:
+    if len(args.judge_names) > MAX_JUDGES or not 1 <= args.n <= MAX_REPEATS:
         raise UsageError(f"--judges takes at most {MAX_JUDGES} models, and --n is from 1 to {MAX_REPEATS}")
     try:
         rubric = find_rubric(args.rubric)
@@ -191,29 +190,29 @@ def run_judge(args: Judge) -> int:
             raise UsageError(f"{path} does not exist: give a paper (PDF, LaTeX, Markdown) or the folder of a run")
         refuse_zip(path)  # a judgement is written into the run
         if path.is_dir() and is_run(path):
-            return _judge_run(args, path, rubric, judges)
+            return _judge_run(args, path, rubric)
         with showing_progress(f"judging {path}", Console(stderr=True)) as listener:
-            found = asyncio.run(_judge_paper(args, path, rubric, judges, listener))
+            found = asyncio.run(_judge_paper(args, path, rubric, listener))
     except (TexError, RecordError) as error:
         raise UsageError(str(error)) from None
     print_result(found, format_judgement(found), json=args.json)
     return _choose_exit_code(found)
 
 
-def _judge_run(args: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) -> int:
+def _judge_run(args: Judge, path: Path, rubric: Rubric) -> int:
     state = read_paper_state(path)
     if (process := find_process(path)) is not None:
         raise UsageError(f"{path} is in use by {process}: the run judges its paper at the end")
     if state.started is None or state.paper.released is None:
         raise UsageError(f"{path} has no paper yet: finish the run first with scientist resume {path}")
     settings = override_settings(state.started.settings, state.overrides | args.flags).models
-    if _is_offline(settings, judges):
+    if _is_offline(settings, args):
         raise UsageError(f"the offline model cannot read papers: {CONFIGURE_MODEL_HINT}")
     facts = _audit_facts(path) if args.view == "all" else None
 
     async def work(listener: EventListener) -> Judgement | JudgePanel:
         case = await build_case(state, RunFolder(path, state.paper.version), rubric)
-        return await _ask_judges(case, facts, args, settings, judges, listener, writers=state.models)
+        return await _ask_judges(case, facts, args, settings, listener, writers=state.models)
 
     with showing_progress(f"judging the paper of {path}", Console(stderr=True)) as listener:
         found = asyncio.run(work(listener))
@@ -241,23 +240,21 @@ def _audit_facts(path: Path) -> AuditFacts:
     )
 
 
-async def _judge_paper(
-    args: Judge, path: Path, rubric: Rubric, judges: Sequence[str], listener: EventListener
-) -> Judgement | JudgePanel:
+async def _judge_paper(args: Judge, path: Path, rubric: Rubric, listener: EventListener) -> Judgement | JudgePanel:
     """Judge an external paper. Raises `UsageError` for the offline model, which cannot read it."""
     settings, read = compose_settings(flags=args.flags).models, await read_paper(path)
-    if _is_offline(settings, judges):
+    if _is_offline(settings, args):
         named = "models.name" in args.flags
         why = "the offline model cannot read papers" if named else "no model is configured"
         raise UsageError(f"{why}: {CONFIGURE_MODEL_HINT}; without one: scientist audit {path}")
     facts = await collect_audit_facts(path, results=args.results) if args.view == "all" else None
     case = JudgeCase(await guard_paper(read), rubric, path.name)
-    return await _ask_judges(case, facts, args, settings, judges, listener)
+    return await _ask_judges(case, facts, args, settings, listener)
 
 
-def _is_offline(settings: ModelSettings, judges: Sequence[str]) -> bool:
+def _is_offline(settings: ModelSettings, args: Judge) -> bool:
     """Return whether the only judge is the offline model, which cannot read papers."""
-    return not judges and settings.list_candidates(JUDGE)[0].name == "offline"
+    return not args.judge_names and settings.list_candidates(JUDGE)[0].name == "offline"
 
 
 async def _ask_judges(
@@ -265,7 +262,6 @@ async def _ask_judges(
     facts: AuditFacts | None,
     args: Judge,
     settings: ModelSettings,
-    judges: Sequence[str],
     listener: EventListener,
     *,
     writers: tuple[str, ...] = (),
@@ -280,12 +276,12 @@ async def _ask_judges(
     def open_one(settings: ModelSettings) -> Models:
         return open_model(settings, MemoryLog(listener=listener))
 
+    judges = [settings.select_model(name) for name in args.judge_names]
     own = INFLUENCE.name in settings.roles or settings.name != "offline"
-    readers = [settings] if own or not judges else map(settings.select_model, judges)
+    readers = [settings] if own or not judges else judges
     case = await attach_evidence(case, args, facts, [open_one(one).make_client(0, 0) for one in readers])
     if judges or args.n > 1:
-        members = [PanelMember(name.partition("@http")[0], open_one(settings.select_model(name))) for name in judges]
-        members = members or [PanelMember(settings.list_candidates(JUDGE)[0].name, open_one(settings))]
+        members = [PanelMember(one.list_candidates(JUDGE)[0].name, open_one(one)) for one in judges or [settings]]
         return await ask_panel(case, members, repeats=args.n, writers=writers)
     models = open_one(settings)
     name = models.get_model_name(JUDGE)
