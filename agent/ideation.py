@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 import socket
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +23,7 @@ from labwright.models.errors import CatalogueError, ModelConfigError
 from labwright.models.retry import open_backend
 from labwright.record.errors import UsageError
 from labwright.record.event_log import EventListener, EventLog, is_study, read_events
-from labwright.record.events.paper_events import IdeaProposed, IdeationStarted
+from labwright.record.events.paper_events import IdeationStarted
 from labwright.record.events.search_events import TaskDone
 from labwright.record.ideation import AvailableResources, FollowedStudy
 from labwright.record.line_store import EVENTS_FILE
@@ -63,16 +62,8 @@ class IdeaTask:
     study: FollowedStudy | None = None
 
 
-def ideate(
-    task: IdeaTask,
-    settings: Settings,
-    folder: Path,
-    *,
-    on_idea: Callable[[int, IdeaProposed], None],
-    listener: EventListener,
-) -> RunState:
-    """Complete a task in a folder and return the state of its log; `on_idea` receives each idea, including earlier
-    ones.
+def ideate(task: IdeaTask, settings: Settings, folder: Path, *, listener: EventListener) -> RunState:
+    """Complete a task in a folder and return the state of its log.
 
     Raises: `UsageError`, `ModelError` (including `BudgetSpent`), `RecordError`, `RunLockedError`.
     """
@@ -86,7 +77,7 @@ def ideate(
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with acquire_lock(folder), closing(EventLog(folder / EVENTS_FILE, kind="ideation", listener=listener)) as log:
-            asyncio.run(_ideate(task, settings, log, on_idea))
+            asyncio.run(_ideate(task, settings, log))
             return log.state
     except (ModelConfigError, CatalogueError):
         state = fold_events(read_events(folder / EVENTS_FILE))
@@ -95,14 +86,12 @@ def ideate(
         raise
 
 
-async def _ideate(
-    task: IdeaTask, settings: Settings, log: EventLog, on_idea: Callable[[int, IdeaProposed], None]
-) -> None:
+async def _ideate(task: IdeaTask, settings: Settings, log: EventLog) -> None:
     await _record_start(task, settings, log)
     folder = log.path.parent
     models = open_budgeted_models(settings, log, partial(store_prompt, folder))
     async with open_literature(settings.literature, read_credentials()) as literature:
-        study = IdeationContext(recorder=log, models=models, literature=literature, folder=folder, on_idea=on_idea)
+        study = IdeationContext(recorder=log, models=models, literature=literature, folder=folder)
         if task.context is not None:
             copy_documents(task.context, folder / "context")
         copies, refused = read_copies(folder / "context")

@@ -31,7 +31,7 @@ from labwright.agent.settings import Settings, compose_settings
 from labwright.models import budget as budget_layer
 from labwright.models.backend import Backend, ModelRequest, Prompt, Reply
 from labwright.models.budget import Budget
-from labwright.models.client import AnswerLedger
+from labwright.models.client import Models
 from labwright.models.errors import (
     UNUSABLE_ANSWER_ERRORS,
     AnswerCut,
@@ -176,8 +176,10 @@ class SimulatedRun:
     def __post_init__(self) -> None:
         self.table: CostTable = build_cost_table(self.settings)
         self.budget = Budget(self.settings.budget, self.log, self.settings.models, self.table)
-        self.retry = Retry(self.settings.models, lambda _: None, sleep=self._skip)
-        self.ledger = AnswerLedger(self.log, lambda: 0.0)
+        retry = Retry(self.settings.models, lambda _: None, sleep=self._skip)
+        self.models = Models(
+            self.provider, self.log, self.settings.models, lambda: 0.0, retry=retry, budget=self.budget
+        )
         self.asked = Counter[tuple[int, str]]()
 
     async def _skip(self, _: float) -> None:
@@ -200,11 +202,8 @@ class SimulatedRun:
             max_tokens=self.settings.models.get_max_tokens(role),
         )
 
-        async def send(key: CallKey, request: ModelRequest) -> Reply:
-            return await self.budget.answer(key, request, self.provider)
-
         try:
-            await self.ledger.answer(key, request, "", lambda: self.retry.answer(key, request, send))
+            await self.models.answer_request(key, request)
         except UNUSABLE_ANSWER_ERRORS as error:
             self.log.append(CallUnanswered(key=key, why=str(error), then=""))
             return False

@@ -18,8 +18,13 @@ from pathlib import Path
 
 from benchmarks.report import make_parser
 from labwright.record.table import Table
-from labwright.review.external_papers import ExternalPaperAudit, audit_paper
-from labwright.review.external_papers.verdicts import CLASSES, NumberVerdict, VerdictClass
+from labwright.review.external_papers.verdicts import (
+    CLASSES,
+    ExternalPaperAudit,
+    NumberVerdict,
+    VerdictClass,
+    audit_paper,
+)
 
 ALTERED = (0.86, 0.91, 0.94, 1.05, 1.08, 1.13)
 

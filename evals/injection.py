@@ -32,10 +32,10 @@ from labwright.models.settings import ModelSettings
 from labwright.record.run_folder import write_file
 from labwright.record.schema.paper import RemovedPassage
 from labwright.record.table import Table
-from labwright.review.judge import GuardedPaper, JudgeCase, build_judge_inputs, read_paper, read_rubric, screen_case
-from labwright.review.judge.guards import guard_paper
-from labwright.review.judge.injection_screening import NOT_SCREENED_NOTE
-from labwright.review.judge.paper_reader import Paper, PaperSection
+from labwright.review.judge.guards import GuardedPaper, guard_paper
+from labwright.review.judge.injection_screening import NOT_SCREENED_NOTE, screen_case
+from labwright.review.judge.judge import JudgeCase, build_judge_inputs, read_rubric
+from labwright.review.judge.paper_reader import Paper, PaperSection, read_paper
 
 # Measure the reader on passages, injections and honest ones, by an author who has not seen the program. A set is
 # JSON: `{orders: [{text, manner}], honest: [{text, manner}]}`. The passages are shuffled and inserted, twenty per

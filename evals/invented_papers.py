@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from labwright.agent.cli.judge import JudgeMaterials, attach_evidence
+from labwright.agent.cli.commands import Judge
+from labwright.agent.cli.judge import attach_evidence
 from labwright.agent.forecast import open_model
 from labwright.evals.agreement.invented_detection import RESULTS_COLUMN, SUSPICION, list_thresholds, read_truth
 from labwright.evals.agreement.scores import ScaleRange, normalize_column
@@ -28,8 +29,10 @@ from labwright.models.settings import ModelSettings
 from labwright.record.errors import UsageError, UserError
 from labwright.record.run_folder import write_file
 from labwright.record.schema.paper import Judgement, JudgeView
-from labwright.review.external_papers import collect_audit_facts
-from labwright.review.judge import JudgeCase, guard_paper, judge_case, read_paper, read_rubric
+from labwright.review.external_papers.verdicts import collect_audit_facts
+from labwright.review.judge.guards import guard_paper
+from labwright.review.judge.judge import JudgeCase, judge_case, read_rubric
+from labwright.review.judge.paper_reader import read_paper
 
 OVERALL_FIGURE, TEXT_ALONE_FIGURE = "overall", "text alone"
 LOG_PATTERNS = ("*.log", "results/*.log", "code/*.log", "results/log*.txt", "code/log*.txt")
@@ -40,13 +43,14 @@ async def judge_paper(folder: Path, models: Models, view: JudgeView) -> Judgemen
     paper = folder / "paper.md"
     code, results = (one if one.is_dir() else None for one in (folder / "code", folder / "results"))
     logs = sorted(path for pattern in LOG_PATTERNS for path in folder.glob(pattern))
-    materials = JudgeMaterials(code=code, results=results, log=logs[0] if logs else None, view=view)
+    args = Judge()
+    args.code, args.results, args.log, args.view = code, results, logs[0] if logs else None, view
     audit = await collect_audit_facts(paper, results=results) if view == "all" else None
     case, client = (
         JudgeCase(await guard_paper(await read_paper(paper)), read_rubric(), paper.name),
         models.make_client(0, 0),
     )
-    case = await attach_evidence(case, materials, audit, [client])
+    case = await attach_evidence(case, args, audit, [client])
     return await judge_case(case, client, model=models.get_model_name(JUDGE))
 
 

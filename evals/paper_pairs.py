@@ -40,8 +40,9 @@ from labwright.record.schema.paper import Judgement, PaperDraft, Section
 from labwright.record.table import Table
 from labwright.record.zips import open_run_folder
 from labwright.review.evidence.tex_runner import TexError
-from labwright.review.judge import JudgeError, Paper, collect_record_facts, guard_paper
-from labwright.review.judge.paper_reader import make_excerpt
+from labwright.review.judge.attachments import collect_record_facts
+from labwright.review.judge.guards import guard_paper
+from labwright.review.judge.paper_reader import JudgeError, Paper, make_excerpt
 from labwright.stages.paper.paper_steps import read_released_paper
 from labwright.stages.paper.typesetting import select_best
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from rich.console import Console, Group
@@ -17,14 +17,16 @@ from rich.text import Text
 
 from labwright.inspector.event_text import describe_event
 from labwright.inspector.render import format_bar, format_tree, print_lines
-from labwright.inspector.safe_text import format_clock_time, format_dollars, format_duration, shorten
+from labwright.inspector.safe_text import format_clock_time, format_dollars, format_duration, shorten, to_plain
 from labwright.inspector.status import RunCondition, find_condition, format_pause
 from labwright.inspector.tree import build_tree
-from labwright.record.event_log import EventLogTail
+from labwright.record.event_log import EventListener, EventLogTail
 from labwright.record.events import Event
+from labwright.record.events.run_events import CallAnswered
 from labwright.record.lock import find_owner
 from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
+from labwright.record.table import format_quantity
 
 # Follow a run from another process: its events as they are written, the resulting state, and the process that owns
 # it. It reads in the same way as `record.event_log`, so readers never block the writer. Limits: the end of a run is
@@ -169,6 +171,24 @@ def choose_view(console: Console) -> LiveView | PlainView:
 
 def _can_redraw(console: Console) -> bool:
     return console.is_terminal and not console.is_dumb_terminal and not console.no_color
+
+
+@contextmanager
+def showing_progress(work: str, console: Console) -> Generator[EventListener]:
+    """Show on a console that can be redrawn what a command is doing, for how long, and how many answers of models it
+    has. Yields the listener of events that counts the answers. Lines may be printed meanwhile by this console only."""
+    began, answers = time.monotonic(), 0
+
+    def count(event: Event, _: RunState) -> None:
+        nonlocal answers
+        answers += isinstance(event, CallAnswered)
+
+    def draw() -> Text:
+        took = format_duration(time.monotonic() - began)
+        return Text(f"{to_plain(work)}: {format_quantity(answers, 'model call')} answered, {took}", style="dim")
+
+    with Live(console=console, get_renderable=draw, transient=True) if _can_redraw(console) else nullcontext():
+        yield count
 
 
 def watch_run(run: Path, console: Console, *, sleep: Callable[[float], None] = time.sleep) -> None:

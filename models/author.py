@@ -144,32 +144,39 @@ class Author(Generic[H]):
         """Return the recorded result of a call, or run its tool and record it; `handed_in` is of `_read_result`."""
         recorder = self.client.recorder
         digest = Conversation((), (ToolExchange(call, self._start), *self._exchanges)).hash_exchanges()
-        used = recorder.state.calls.tool_uses.get(key)
-        if used is None or used.transcript_sha256 != digest:
+        known = recorder.state.calls.tool_uses.get(key)
+        used = known if known is not None and known.transcript_sha256 == digest else None
+        is_new = used is None
+        if used is None:
             if self.tools.tree != tree:
                 await asyncio.to_thread(self.tools.restore, tree)
             if handed_in is not None:
                 why = handed_in if isinstance(handed_in, str) else await self.check(handed_in, tree)
                 why = self._warn_of_repetition(why)
-                text, after, seconds, failed = why or "accepted", tree, 0.0, bool(why)
+                made = ToolResult(why or "accepted", tree, 0.0, failed=bool(why))
             else:
                 made = await self.tools.call(call.tool, call.arguments)
-                text, after, seconds, failed = made.text, made.tree, made.seconds, made.failed
             used = ToolUsed(
                 key=key,
                 tool=call.tool,
                 transcript_sha256=digest,
-                result=text,
-                tree=after,
-                seconds=seconds,
-                failed=failed,
+                result=made.text,
+                tree=made.tree,
+                seconds=made.seconds,
+                failed=made.failed,
             )
-            if not last and (note := self._write_note(call, used)):
-                used = used.model_copy(update={"result": f"{used.result}\n\n{note}"})
-            recorder.append(used)
         self._seconds += used.seconds
-        self._was_warned = self._was_warned or self._compute_share(call, used.result) >= NEAR_BOUND
         self._exchanges.append(ToolExchange(call, used.result))
+        is_near = self._compute_share() >= NEAR_BOUND
+        if is_new:
+            is_accepted = call.tool == HAND_IN and not used.failed
+            if is_near and not (self._was_warned or last or is_accepted):
+                left = max(0, self.limits.steps - len(self._exchanges) - 1)
+                note = f"(Your work is close to its limit, at most {left} more calls before `hand_in`: finish.)"
+                used = used.model_copy(update={"result": f"{used.result}\n\n{note}"})
+                self._exchanges[-1] = ToolExchange(call, used.result)
+            recorder.append(used)
+        self._was_warned = self._was_warned or is_near
         return used
 
     def _warn_of_repetition(self, why: str) -> str:
@@ -182,26 +189,13 @@ class Author(Generic[H]):
         new = first if any(one.startswith(why) for one in equal) else why
         return new + "\n(refused for this reason before; the third time ends your work)" * bool(equal)
 
-    def _write_note(self, call: ToolCall, used: ToolUsed) -> str:
-        """Return the one warning that a bound is close; empty otherwise."""
-        if self._was_warned or (call.tool == HAND_IN and not used.failed):
-            return ""
-        share = self._compute_share(call, used.result, used.seconds)
-        left = max(0, self.limits.steps - len(self._exchanges) - 2)
-        return f"(Your work is close to its limit, at most {left} more calls before `hand_in`: finish.)" * (
-            share >= NEAR_BOUND
-        )
-
-    def _compute_share(self, call: ToolCall | None = None, result: str = "", seconds: float = 0.0) -> float:
-        """Return the largest used share of the bounds, the final call reserved, with one more exchange if given."""
+    def _compute_share(self) -> float:
+        """Return the largest used share of the bounds, the final call reserved."""
         characters = sum(len(one.result) + len(one.call.model_dump_json()) for one in self._exchanges)
-        steps = len(self._exchanges) + 1
-        if call is not None:
-            characters, steps = characters + len(result) + len(call.model_dump_json()), steps + 1
         limits = self.limits
         return max(
-            steps / limits.steps,
+            (len(self._exchanges) + 1) / limits.steps,
             self._tokens / limits.tokens,
-            (self._seconds + seconds) / limits.seconds,
+            self._seconds / limits.seconds,
             characters / limits.characters,
         )

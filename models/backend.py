@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from labwright.models.conversation import Conversation, ToolCall
-from labwright.models.errors import ModelOutputInvalid
 from labwright.models.roles.role import AnyRole
 from labwright.record.schema.decisions import TokenUsage
 
@@ -82,17 +81,6 @@ class Reply:
     retries: int = 0
     left_out: tuple[str, ...] = ()
     """Features of the request that the model does not support, and that were not sent."""
-
-
-def check_reply(request: ModelRequest, reply: Reply) -> Reply:
-    """Return the reply if its role accepts it for these inputs. Raises `ModelOutputInvalid` otherwise."""
-    try:
-        request.check_answer(reply.output)
-    except ValueError as error:
-        raise ModelOutputInvalid(
-            f"{reply.model}: invalid answer of role '{request.role}': {'; '.join(str(error).splitlines())[:600]}"
-        ) from None
-    return reply
 
 
 class Backend(ABC):

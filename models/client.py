@@ -1,6 +1,6 @@
 """Typed questions to language models: `models.make_client(decision, attempt).ask(ROLE, inputs)`.
 
-A question passes four layers before it reaches a provider: the ledger (`AnswerLedger`: reuses recorded answers), retry
+A question passes four layers before it reaches a provider: the ledger (reuses recorded answers), retry
 (`models.retry`: handles outages and truncated answers), the budget (`models.budget`: reserves the maximum cost) and
 failover (`models.retry`: uses a substitute model).
 """
@@ -12,8 +12,8 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from inspect import isfunction
 from pathlib import Path
@@ -24,11 +24,11 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import BaseModel, ValidationError
 
 from labwright.models import prompt_filters
-from labwright.models.backend import Backend, Image, ModelRequest, Prompt, Reply, check_reply
+from labwright.models.backend import Backend, Image, ModelRequest, Prompt, Reply
 from labwright.models.budget import Budget
 from labwright.models.conversation import Conversation
-from labwright.models.errors import UNUSABLE_ANSWER_ERRORS, BudgetSpent, ContextTooLong, ImagesRefused
-from labwright.models.prices import CHARACTERS_PER_TOKEN, CONTEXT_FIX, estimate_tokens
+from labwright.models.errors import UNUSABLE_ANSWER_ERRORS, BudgetSpent, ImagesRefused, ModelOutputInvalid
+from labwright.models.prices import fit_to_window
 from labwright.models.retry import Retry
 from labwright.models.roles.experiment_code import CODER
 from labwright.models.roles.role import PROMPTS_FOLDER, AnyRole, In, Out, Role, neutralise_environment
@@ -51,62 +51,6 @@ from labwright.record.schema.decisions import CallKey
 
 KeepPrompt = Callable[[str], None]
 """Stores the text of a question, e.g. in `record.llm_calls`. Raises `RecordError`."""
-
-
-@dataclass(frozen=True)
-class AnswerLedger:
-    """Answers questions from the record or by asking a model. `keep` receives each question before it is asked."""
-
-    recorder: Recorder
-    clock: Callable[[], float]
-    keep: KeepPrompt | None = None
-
-    async def answer(
-        self, key: CallKey, request: ModelRequest, model_label: str, ask: Callable[[], Awaitable[Reply]]
-    ) -> CallAnswered:
-        """Return the committed answer; `model_label` is the model and its temperature. Raises what `ask` does."""
-        if (known := self._find_answer(key, request)) is not None:
-            return known
-        if self.keep is not None:
-            self.keep(format_request(request, model_label))
-        began = self.clock()
-        reply = await ask()
-        event = CallAnswered(
-            key=key,
-            request_sha256=hash_request(request, model_label),
-            question_sha256=hash_question(request),
-            model=reply.model,
-            answer=reply.output.model_dump(mode="json", by_alias=True),
-            usage=reply.usage,
-            seconds=max(0.0, self.clock() - began),
-            retries=reply.retries,
-            asked=model_label,
-            left_out=reply.left_out,
-        )
-        self.recorder.append(event)
-        return self.recorder.state.calls.answers.get(key, event)  # in the form that a resumed run will read
-
-    def _find_answer(self, key: CallKey, request: ModelRequest) -> CallAnswered | None:
-        """Return the committed answer to this question, even if another model or temperature answered it.
-
-        If the question would now be sent with a different text, this is recorded once.
-        """
-        stored = self.recorder.state.calls.answers.get(key)
-        if stored is None:
-            return None
-        drifted = PromptChanged(key=key, request_sha256=hash_request(request, stored.asked))
-        same = drifted.request_sha256 == stored.request_sha256
-        if not same and hash_question(request) != stored.question_sha256:
-            return None
-        try:
-            request.output_type.model_validate(stored.answer)
-        except ValidationError:  # from another version of the program
-            return None
-        if not same and self.recorder.state.calls.changed_prompts.get(key) != drifted:
-            if self.keep is not None:
-                self.keep(format_request(request, stored.asked))
-            self.recorder.append(drifted)
-        return stored
 
 
 def hash_request(request: ModelRequest, model_label: str) -> str:
@@ -230,7 +174,8 @@ class Models:
         self._budget = budget
         self._retry = retry or Retry(settings)
         self.recorder = recorder
-        self._answers = AnswerLedger(recorder, clock, keep if settings.keep_prompts else None)
+        self._clock = clock
+        self._keep = keep if settings.keep_prompts else None
 
     @property
     def has_author(self) -> bool:
@@ -251,13 +196,10 @@ class Models:
 
         Raises: `ContextTooLong`.
         """
+        request = self.make_request(role, inputs)
+        prompt = replace(request.prompt, user=request.prompt.user + " " * extra_characters)
         window = await self._backend.get_context_limit(role)
-        tokens = estimate_tokens(self.make_request(role, inputs)) + round(extra_characters / CHARACTERS_PER_TOKEN)
-        if window is not None and tokens > window:
-            raise ContextTooLong(
-                f"{self.get_model_name(role)}: role '{role}' takes about {tokens} tokens in this study, "
-                f"{extra_characters} characters of code among them, and the model's context is {window}; {CONTEXT_FIX}"
-            )
+        fit_to_window(replace(request, prompt=prompt), window, model=self.get_model_name(role))
 
     def make_client(self, decision: int, attempt: int) -> ModelClient:
         """Return a client for one attempt at one decision. Make only one client per attempt, since it counts calls from
@@ -289,16 +231,65 @@ class Models:
         conversation: Conversation | None = None,
     ) -> Out:
         """Return the answer under `key`. Use `make_client(...).ask(...)`, which builds the key. Raises `ModelError`."""
-        request = self.make_request(role, inputs, images, conversation)
-        asked = f"{self._backend.get_model_name(role)} at temperature {request.temperature:g}"
-
-        async def ask(key: CallKey, request: ModelRequest) -> Reply:
-            if self._budget is None:
-                return check_reply(request, await self._backend.answer(request))
-            return check_reply(request, await self._budget.answer(key, request, self._backend))
-
-        event = await self._answers.answer(key, request, asked, lambda: self._retry.answer(key, request, ask))
+        event = await self.answer_request(key, self.make_request(role, inputs, images, conversation))
         return role.get_output_type(inputs).model_validate(event.answer)
+
+    async def answer_request(self, key: CallKey, request: ModelRequest) -> CallAnswered:
+        """Return the committed answer to a question. Raises `ModelError`."""
+        if (known := self._find_answer(key, request)) is not None:
+            return known
+        asked = f"{self._backend.get_model_name(request.role)} at temperature {request.temperature:g}"
+        if self._keep is not None:
+            self._keep(format_request(request, asked))
+        began = self._clock()
+        reply = await self._retry.answer(key, request, self._ask)
+        event = CallAnswered(
+            key=key,
+            request_sha256=hash_request(request, asked),
+            question_sha256=hash_question(request),
+            model=reply.model,
+            answer=reply.output.model_dump(mode="json", by_alias=True),
+            usage=reply.usage,
+            seconds=max(0.0, self._clock() - began),
+            retries=reply.retries,
+            asked=asked,
+            left_out=reply.left_out,
+        )
+        self.recorder.append(event)
+        return self.recorder.state.calls.answers.get(key, event)  # in the form that a resumed run will read
+
+    async def _ask(self, key: CallKey, request: ModelRequest) -> Reply:
+        """Return a reply that the role accepts for these inputs. Raises `ModelOutputInvalid`, other `ModelError`."""
+        backend, budget = self._backend, self._budget
+        reply = await (backend.answer(request) if budget is None else budget.answer(key, request, backend))
+        try:
+            request.check_answer(reply.output)
+        except ValueError as error:
+            reason = "; ".join(str(error).splitlines())[:600]
+            raise ModelOutputInvalid(f"{reply.model}: invalid answer of role '{request.role}': {reason}") from None
+        return reply
+
+    def _find_answer(self, key: CallKey, request: ModelRequest) -> CallAnswered | None:
+        """Return the committed answer to this question, even if another model or temperature answered it.
+
+        If the question would now be sent with a different text, this is recorded once.
+        """
+        stored = self.recorder.state.calls.answers.get(key)
+        if stored is None:
+            return None
+        drifted = PromptChanged(key=key, request_sha256=hash_request(request, stored.asked))
+        same = drifted.request_sha256 == stored.request_sha256
+        if not same and hash_question(request) != stored.question_sha256:
+            return None
+        try:
+            request.output_type.model_validate(stored.answer)
+        except ValidationError:  # from another version of the program
+            return None
+        if not same and self.recorder.state.calls.changed_prompts.get(key) != drifted:
+            if self._keep is not None:
+                self._keep(format_request(request, stored.asked))
+            self.recorder.append(drifted)
+        return stored
 
 
 class ModelClient:

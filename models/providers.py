@@ -194,7 +194,7 @@ class ProviderModel(Backend):
         )
         try:
             async with self._model:  # reference-counted: the last pending answer closes the connections
-                request = fit_to_window(request, await self.find_context_tokens(), model=self.name)
+                request = fit_to_window(request, await self.get_context_limit(request.role), model=self.name)
                 output = await self._ask_in_modes(request, patient)
         except ModelUnavailable as error:
             error.lost = self._count_usage(patient, request)
@@ -223,9 +223,6 @@ class ProviderModel(Backend):
         return sum([once] * patient.lost, start=used)
 
     async def get_context_limit(self, role: AnyRole) -> int | None:
-        return await self.find_context_tokens()
-
-    async def find_context_tokens(self) -> int | None:
         """Return the model's context length: as configured, from the public list, or from its server; or None."""
         if not self._probed and not self._address.has_public_prices and self._address.prefix in _CHAT_PROVIDERS:
             client: Any = getattr(self._model, "client", None)

@@ -42,6 +42,7 @@ from labwright.record.run_folder import write_file
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, FrozenScorer, MetricSpec, ResourceNeeds
 from labwright.record.schema.hypotheses import FindingAnswer, ProtocolFinding
 from labwright.record.schema.idea import Idea, UserAnchor
+from labwright.record.schema.nodes import Node
 from labwright.record.schema.prior_work import collect_shared_uses
 from labwright.sandbox.data.preparation import SPLIT_SHARES
 from labwright.sandbox.datasets import BundledDataset, DatasetSources, list_choices, materialise
@@ -508,7 +509,8 @@ async def check_context_window(context: RunContext, study: StudyInputs) -> None:
         packages=context.importable_packages,
         pretrained=context.pretrained_models,
     )
-    judged = FeedbackInputs(**shared, stage="preliminary", kind="draft", plan="", varies="", code={}, measurements=())
+    node = Node(id="", decision=0, parent=None, stage="preliminary", kind="draft", seed=0)
+    judged = FeedbackInputs(**shared, stage=node.stage, kind=node.kind, node=node, code={})
     try:
         if context.repository is None:
             await context.models.check_room(CODE, code, extra_characters=PROGRAM_CHARS)

@@ -248,20 +248,15 @@ def build_feedback_inputs(context: RunContext, decided: DecisionMade) -> Feedbac
         **dict(context.build_study_inputs(decided.k)),
         stage=node.stage,
         kind=node.kind,
-        plan=node.plan,
+        node=node,
         item=action.item if node.stage == "agenda" else "",
-        varies=node.varies,
         code=select_code(read_source(context.folder.get_source_path(node.id))),
-        measurements=node.measurements,
         before=select_code(read_source(context.folder.get_source_path(before.id))) if before is not None else {},
         parent_measurements=parent.measurements if parent else (),
         floored=tuple(one.line for one in view.find_floored(node)),
-        stdout_tail=node.attempts[-1].stdout_tail,
         ablation=find_ablation(context.state, action.item) if is_ablation else None,
         duty=find_required_measurements(view),
-        figures=node.reviews,
         tables=build_tables([node], context.plan, parent=parent if is_ablation else None),
-        ran=node.attempts,
         settings=list_arm_settings(context.state, (parent or node) if is_ablation else node, decided),
         beside=tuple(
             NodeLine(id=one.id, kind=one.kind, varies=one.varies, outcome=format_means(one, view.plan, MAX_MEANS_CHARS))
@@ -315,26 +310,7 @@ def build_node_brief(
     files = read_source(folder.get_source_path(node.id)) if node.source_sha256 else {}
     if plots := read_plots(folder, node):
         files[PLOTS_FILE] = plots
-    last = node.attempts[-1] if node.attempts else None
-    return NodeBrief(
-        id=node.id,
-        kind=node.kind,
-        plan=node.plan,
-        varies=node.varies,
-        files=files,
-        measurements=node.measurements,
-        ran=node.attempts,
-        advice=format_advice(node.reviews),
-        analysis=node.verdict.analysis if node.verdict else "",
-        checks=node.verdict.checks if node.verdict else (),
-        next_step=node.verdict.next_step if node.verdict else "",
-        failure=node.failure,
-        stdout_tail=last.stdout_tail if last else "",
-        seedless=has_same_values(replicates),
-        settings=settings,
-        findings=tuple(str(one) for one in node.findings),
-        artifacts=tuple(sorted({file.partition("/")[0] for file in last.artifacts})) if last else (),
-    )
+    return NodeBrief(node=node, files=files, seedless=has_same_values(replicates), settings=settings)
 
 
 def find_required_measurements(view: StageSnapshot) -> RequiredMeasurements:

@@ -480,6 +480,10 @@ class Judge(CliCommand, to=app, work="agent.cli.judge:run_judge", settings=("mod
     pages: int | None = Option(None, min=0, max=40, help="Pages shown as images to a vision model (8).")
     json: JsonOption = False
 
+    @property
+    def judge_names(self) -> list[str]:
+        return [name.strip() for name in self.judges.split(",") if name.strip()]
+
 
 class Ideate(CliCommand, to=app, work="agent.cli.idea:propose_ideas", settings=(*IDEATION_SETTINGS, "memory")):
     """Propose ideas for a topic. Each is checked against the literature, the other ideas and what this machine can run

@@ -10,10 +10,11 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from json import dumps
 from pathlib import Path
 
+from rich.console import Console
 from rich.text import Text
 
 from labwright.agent.campaign import to_slug
@@ -36,11 +37,12 @@ from labwright.agent.ideation import IdeaTask, ideate
 from labwright.agent.plan_files import read_short_text
 from labwright.agent.settings import Settings, compose_settings
 from labwright.inspector.event_text import describe_event
+from labwright.inspector.live_view import showing_progress
 from labwright.models.errors import BudgetSpent
 from labwright.models.roles.ideation import IDEA_OF
 from labwright.record.claims.open_questions import list_open_verdicts, list_surprises
 from labwright.record.errors import UsageError
-from labwright.record.event_log import MemoryLog, read_events
+from labwright.record.event_log import EventListener, MemoryLog, read_events
 from labwright.record.events import Event
 from labwright.record.events.paper_events import IdeaProposed
 from labwright.record.ideation import FollowedStudy
@@ -165,22 +167,28 @@ def propose_ideas(args: Ideate | Follow) -> int:
     settings = compose_settings(config=args.config, flags=args.flags)
     slug = to_slug(Path(task.name).stem)
     folder = args.out or choose_folder(args.runs, f"ideate_{slug}", lambda one: is_unfinished(one, task))
-    show: Callable[[Iterable[Text]], None] = (lambda lines: None) if args.json else print_lines
+    console = Console(highlight=False)
+    show: Callable[[Iterable[Text]], None] = (lambda _: None) if args.json else partial(print_lines, console=console)
 
     @cache
     def name_folder() -> None:  # not before an answer: what is refused leaves no folder
         show([format_line(f"ideas for {task.name}, in {folder}")])
 
-    def listen(event: Event, state: RunState) -> None:
+    def listen(count: EventListener, event: Event, state: RunState) -> None:
+        count(event, state)
         if state.calls.answers:
             name_folder()
         show(map(format_line, filter(None, [describe_event(event, state)])))
+        if isinstance(event, IdeaProposed):
+            show(line for number, one in list_outcomes(state) if one.k == event.k for line in format_idea(number, one))
 
     try:
-        with removing_new_folder_on_refusal(folder.parent), saving_traceback(folder):
-            state = ideate(
-                task, settings, folder, on_idea=lambda number, one: show(format_idea(number, one)), listener=listen
-            )
+        with (
+            removing_new_folder_on_refusal(folder.parent),
+            saving_traceback(folder),
+            showing_progress(f"looking for ideas for {task.name}", console) as count,
+        ):
+            state = ideate(task, settings, folder, listener=partial(listen, count))
     except KeyboardInterrupt:
         print_to_stderr(f"interrupted; continue with the same command (--out {folder})")
         return INTERRUPTED

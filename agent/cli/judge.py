@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from rich.console import Console
 from rich.text import Text
 
 from labwright.agent.audit import audit_run
@@ -15,47 +16,47 @@ from labwright.agent.cli.errors import DONE, FAILED, format_line, print_result, 
 from labwright.agent.cli.status import read_paper_state
 from labwright.agent.forecast import open_model
 from labwright.agent.settings import compose_settings, override_settings
-from labwright.inspector.live_view import find_process
+from labwright.inspector.live_view import find_process, showing_progress
 from labwright.inspector.safe_text import to_plain
-from labwright.models.client import ModelClient
+from labwright.models.client import ModelClient, Models
 from labwright.models.offline.judgements import CONFIGURE_MODEL_HINT
 from labwright.models.roles.judge import INFLUENCE, JUDGE, Rubric
 from labwright.models.settings import ModelSettings
 from labwright.record.errors import UsageError
-from labwright.record.event_log import RecordError, is_run
+from labwright.record.event_log import EventListener, MemoryLog, RecordError, is_run
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.paper import (
     TEXT_ONLY_DIMENSION,
     AuditFacts,
     Judgement,
     JudgePanel,
-    JudgeView,
     RemovedPassage,
     ScoreSpread,
 )
 from labwright.record.table import Table, format_quantity
 from labwright.record.zips import refuse_zip
 from labwright.review.evidence.tex_runner import TexError
-from labwright.review.external_papers import collect_audit_facts
-from labwright.review.judge import (
+from labwright.review.external_papers.verdicts import collect_audit_facts
+from labwright.review.judge.attachments import (
+    MAX_PAGES,
+    build_code_exhibit,
+    read_file_exhibit,
+    read_results_exhibit,
+    render_pages,
+)
+from labwright.review.judge.guards import guard_paper, neutralise
+from labwright.review.judge.injection_screening import screen_case
+from labwright.review.judge.judge import (
     JudgeCase,
     PanelMember,
     ask_panel,
-    build_code_exhibit,
     drop_pictures,
     find_family_warnings,
     find_rubric,
-    guard_paper,
     judge_case,
     load_bundled_rubrics,
-    read_file_exhibit,
-    read_paper,
-    read_results_exhibit,
-    render_pages,
-    screen_case,
 )
-from labwright.review.judge.attachments import MAX_PAGES
-from labwright.review.judge.guards import neutralise
+from labwright.review.judge.paper_reader import read_paper
 from labwright.stages.paper.paper_steps import build_case, write_judgement
 
 # Output of `scientist judge`: scores with reasons, the material that the judges saw, and the audit.
@@ -179,10 +180,9 @@ def run_judge(args: Judge) -> int:
         for name, one in load_bundled_rubrics().items():
             print(f"{name}: {one.title}. {', '.join(part.name for part in (*one.checks, *one.dimensions))}")
         return DONE
-    path, judges = args.paper, [name.strip() for name in args.judges.split(",") if name.strip()]
-    if path is None:
+    if (path := args.paper) is None:
         raise UsageError("Missing argument 'PAPER|RUN': give a paper or the folder of a run (scientist judge --help)")
-    if len(judges) > MAX_JUDGES or not 1 <= args.n <= MAX_REPEATS:
+    if len(args.judge_names) > MAX_JUDGES or not 1 <= args.n <= MAX_REPEATS:
         raise UsageError(f"--judges takes at most {MAX_JUDGES} models, and --n is from 1 to {MAX_REPEATS}")
     try:
         rubric = find_rubric(args.rubric)
@@ -190,31 +190,32 @@ def run_judge(args: Judge) -> int:
             raise UsageError(f"{path} does not exist: give a paper (PDF, LaTeX, Markdown) or the folder of a run")
         refuse_zip(path)  # a judgement is written into the run
         if path.is_dir() and is_run(path):
-            return _judge_run(args, path, rubric, judges)
-        found = asyncio.run(_judge_paper(args, path, rubric, judges))
+            return _judge_run(args, path, rubric)
+        with showing_progress(f"judging {path}", Console(stderr=True)) as listener:
+            found = asyncio.run(_judge_paper(args, path, rubric, listener))
     except (TexError, RecordError) as error:
         raise UsageError(str(error)) from None
     print_result(found, format_judgement(found), json=args.json)
     return _choose_exit_code(found)
 
 
-def _judge_run(args: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) -> int:
+def _judge_run(args: Judge, path: Path, rubric: Rubric) -> int:
     state = read_paper_state(path)
     if (process := find_process(path)) is not None:
         raise UsageError(f"{path} is in use by {process}: the run judges its paper at the end")
     if state.started is None or state.paper.released is None:
         raise UsageError(f"{path} has no paper yet: finish the run first with scientist resume {path}")
     settings = override_settings(state.started.settings, state.overrides | args.flags).models
-    if _is_offline(settings, judges):
+    if _is_offline(settings, args):
         raise UsageError(f"the offline model cannot read papers: {CONFIGURE_MODEL_HINT}")
     facts = _audit_facts(path) if args.view == "all" else None
 
-    async def work() -> Judgement | JudgePanel:
+    async def work(listener: EventListener) -> Judgement | JudgePanel:
         case = await build_case(state, RunFolder(path, state.paper.version), rubric)
-        case = await attach_evidence(case, args, facts, _open_readers(settings, judges))
-        return await _ask_judges(case, settings, judges, args.n, writers=state.models)
+        return await _ask_judges(case, facts, args, settings, listener, writers=state.models)
 
-    found = asyncio.run(work())
+    with showing_progress(f"judging the paper of {path}", Console(stderr=True)) as listener:
+        found = asyncio.run(work(listener))
     print_result(found, format_judgement(found), json=args.json)
     try:
         written = write_judgement(RunFolder(path), found)
@@ -239,45 +240,50 @@ def _audit_facts(path: Path) -> AuditFacts:
     )
 
 
-async def _judge_paper(args: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) -> Judgement | JudgePanel:
+async def _judge_paper(args: Judge, path: Path, rubric: Rubric, listener: EventListener) -> Judgement | JudgePanel:
     """Judge an external paper. Raises `UsageError` for the offline model, which cannot read it."""
     settings, read = compose_settings(flags=args.flags).models, await read_paper(path)
-    if _is_offline(settings, judges):
+    if _is_offline(settings, args):
         named = "models.name" in args.flags
         why = "the offline model cannot read papers" if named else "no model is configured"
         raise UsageError(f"{why}: {CONFIGURE_MODEL_HINT}; without one: scientist audit {path}")
     facts = await collect_audit_facts(path, results=args.results) if args.view == "all" else None
-    paper = await guard_paper(read)
-    case = JudgeCase(paper, rubric, path.name)
-    case = await attach_evidence(case, args, facts, _open_readers(settings, judges))
-    return await _ask_judges(case, settings, judges, args.n)
+    case = JudgeCase(await guard_paper(read), rubric, path.name)
+    return await _ask_judges(case, facts, args, settings, listener)
 
 
-def _is_offline(settings: ModelSettings, judges: Sequence[str]) -> bool:
+def _is_offline(settings: ModelSettings, args: Judge) -> bool:
     """Return whether the only judge is the offline model, which cannot read papers."""
-    return not judges and settings.list_candidates(JUDGE)[0].name == "offline"
-
-
-def _open_readers(settings: ModelSettings, judges: Sequence[str]) -> list[ModelClient]:
-    """Return the clients that check for prompt injection: the model of that role or, if none is configured, the judges
-    in order."""
-    own = INFLUENCE.name in settings.roles or settings.name != "offline"
-    given = [settings] if own or not judges else map(settings.select_model, judges)
-    return [open_model(one).make_client(0, 0) for one in given]
+    return not args.judge_names and settings.list_candidates(JUDGE)[0].name == "offline"
 
 
 async def _ask_judges(
-    case: JudgeCase, settings: ModelSettings, judges: Sequence[str], repeats: int, *, writers: tuple[str, ...] = ()
+    case: JudgeCase,
+    facts: AuditFacts | None,
+    args: Judge,
+    settings: ModelSettings,
+    listener: EventListener,
+    *,
+    writers: tuple[str, ...] = (),
 ) -> Judgement | JudgePanel:
     """Return one judgement, or a panel if several were requested. `writers` are the models that wrote the paper.
 
+    The model of the role `influence` checks for prompt injection first or, if none is configured, the judges in order.
+
     Raises: `ModelError` if there is a single judge and it gives no judgement.
     """
-    if judges or repeats > 1:
-        members = [PanelMember(name.partition("@http")[0], open_model(settings.select_model(name))) for name in judges]
-        members = members or [PanelMember(settings.list_candidates(JUDGE)[0].name, open_model(settings))]
-        return await ask_panel(case, members, repeats=repeats, writers=writers)
-    models = open_model(settings)
+
+    def open_one(settings: ModelSettings) -> Models:
+        return open_model(settings, MemoryLog(listener=listener))
+
+    judges = [settings.select_model(name) for name in args.judge_names]
+    own = INFLUENCE.name in settings.roles or settings.name != "offline"
+    readers = [settings] if own or not judges else judges
+    case = await attach_evidence(case, args, facts, [open_one(one).make_client(0, 0) for one in readers])
+    if judges or args.n > 1:
+        members = [PanelMember(one.list_candidates(JUDGE)[0].name, open_one(one)) for one in judges or [settings]]
+        return await ask_panel(case, members, repeats=args.n, writers=writers)
+    models = open_one(settings)
     name = models.get_model_name(JUDGE)
     case = case if models.accepts_images else drop_pictures(case)
     found = await judge_case(case, models.make_client(0, 0), model=name)
@@ -299,34 +305,22 @@ def _choose_exit_code(found: Judgement | JudgePanel) -> int:
 # like a reader: no code, log, record or audit.
 
 
-@dataclass(frozen=True)
-class JudgeMaterials:
-    """Files and options given with a paper, as those of `scientist judge`."""
-
-    task: Path | None = None
-    code: Path | None = None
-    log: Path | None = None
-    results: Path | None = None
-    pages: int | None = None
-    view: JudgeView = "all"
-
-
 async def attach_evidence(
-    case: JudgeCase, materials: JudgeMaterials | Judge, audit: AuditFacts | None, readers: Sequence[ModelClient]
+    case: JudgeCase, args: Judge, audit: AuditFacts | None, readers: Sequence[ModelClient]
 ) -> JudgeCase:
-    """Add the given material to the case, as its view requires; the first of the `readers` that answers checks it
-    for prompt injection. Raises `JudgeError`, `TexError`."""
-    task = [] if materials.task is None else [read_file_exhibit("task", materials.task)]
-    if materials.view == "paper":
+    """Add the material that a command names to the case, as its view requires; the first of the `readers` that answers
+    checks it for prompt injection. Raises `JudgeError`, `TexError`."""
+    task = [] if args.task is None else [read_file_exhibit("task", args.task)]
+    if args.view == "paper":
         case = replace(case, facts=None, audit=None, exhibits=tuple(task), view="paper")
     else:
-        log = [] if materials.log is None else [read_file_exhibit("log", materials.log)]
-        code = [] if materials.code is None else [build_code_exhibit(materials.code, case.guarded.paper.text)]
-        results = None if materials.results is None else read_results_exhibit(materials.results, materials.log)
+        log = [] if args.log is None else [read_file_exhibit("log", args.log)]
+        code = [] if args.code is None else [build_code_exhibit(args.code, case.guarded.paper.text)]
+        results = None if args.results is None else read_results_exhibit(args.results, args.log)
         shown = (*task, *log, *([results] if results is not None else []), *code)
         case = _attach_audit(replace(case, exhibits=shown), audit)
     case = await screen_case(case, *readers)
-    return await _attach_page_images(case, MAX_PAGES if materials.pages is None else materials.pages)
+    return await _attach_page_images(case, MAX_PAGES if args.pages is None else args.pages)
 
 
 def _attach_audit(case: JudgeCase, audit: AuditFacts | None) -> JudgeCase:

@@ -29,8 +29,7 @@ from labwright.record.run_folder import RunFolder
 from labwright.record.table import Table, format_quantity
 from labwright.record.zips import open_run_folder
 from labwright.review.evidence.tex_runner import TexError
-from labwright.review.external_papers import ExternalPaperAudit, audit_paper
-from labwright.review.external_papers.verdicts import NumberVerdict
+from labwright.review.external_papers.verdicts import ExternalPaperAudit, NumberVerdict, audit_paper
 
 MAX_CANDIDATES = 12
 """Maximum number of candidates printed; `--json` has all."""

@@ -49,8 +49,7 @@ from labwright.record.schema.paper import RemovedPassage
 from labwright.record.table import Table
 from labwright.record.zips import open_run_folder
 from labwright.review.evidence.tex_runner import TexError
-from labwright.review.judge import Paper
-from labwright.review.judge.paper_reader import PaperSection, quote_is_in
+from labwright.review.judge.paper_reader import Paper, PaperSection, quote_is_in
 from labwright.stages.paper.paper_steps import read_released_paper
 
 # Report of `scientist missing-ablations`, and its format; quotes that are not in the paper are marked.

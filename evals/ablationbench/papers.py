@@ -20,8 +20,15 @@ from labwright.models.roles.judge import ShownPaper
 from labwright.record.baseline_check import Ablation, is_same_ablation
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.paper import RemovedPassage
-from labwright.review.judge import Paper, PaperError, guard_paper, read_paper
-from labwright.review.judge.paper_reader import PaperSection, make_excerpt, split_numbered_text
+from labwright.review.judge.guards import guard_paper
+from labwright.review.judge.paper_reader import (
+    Paper,
+    PaperError,
+    PaperSection,
+    make_excerpt,
+    read_paper,
+    split_numbered_text,
+)
 
 MAX_CHARACTERS = 100_000
 """Characters shown of a paper, as for a judge of papers."""

@@ -50,7 +50,7 @@ from labwright.models.errors import CatalogueError, ModelConfigError, ModelError
 from labwright.record.event_log import Recorder
 from labwright.record.reducers.run_state import RoleUsage
 from labwright.record.schema import FrozenModel
-from labwright.review.judge import JudgeError
+from labwright.review.judge.paper_reader import JudgeError
 
 MAX_PARALLEL = 4
 """Papers processed concurrently."""

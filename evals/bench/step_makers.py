@@ -35,16 +35,11 @@ from labwright.record.reducers.run_state import RoleUsage, RunState, sum_usage
 from labwright.record.run_folder import RunFolder, write_file
 from labwright.record.schema.idea import read_idea
 from labwright.record.schema.paper import LATE_ROLES
-from labwright.review.judge import (
-    JudgeCase,
-    build_code_exhibit,
-    find_rubric,
-    guard_paper,
-    judge_case,
-    read_file_exhibit,
-    read_paper,
-    screen_case,
-)
+from labwright.review.judge.attachments import build_code_exhibit, read_file_exhibit
+from labwright.review.judge.guards import guard_paper
+from labwright.review.judge.injection_screening import screen_case
+from labwright.review.judge.judge import JudgeCase, find_rubric, judge_case
+from labwright.review.judge.paper_reader import read_paper
 from labwright.stages.ideation.ideation_steps import WriteUpStep, format_idea, list_ideas
 from labwright.stages.paper.paper_steps import build_case
 
@@ -154,13 +149,7 @@ class StepMakers:
 
     def _ideate(self, task: BenchTask, folder: Path, steps: tuple[WriteUpStep, ...]) -> RunState:
         order = IdeaTask(task.text, task.sha256, name=f"{task.name}.md", count=1, rounds=REFLECTION_ROUNDS, steps=steps)
-        return ideate(
-            order,
-            self._reduce_budget(read_run_state(folder)),
-            folder / "ideas",
-            on_idea=lambda number, idea: None,
-            listener=lambda event, state: None,
-        )
+        return ideate(order, self._reduce_budget(read_run_state(folder)), folder / "ideas", listener=_ignore_event)
 
     def _run_experiments(self, folder: Path) -> RunState:
         """Return the finished run of the task's idea.

@@ -26,7 +26,7 @@ from labwright.record.reducers.run_state import RoleUsage
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.paper import Judgement
 from labwright.review.evidence.tex_runner import TexError
-from labwright.review.judge import JudgeError
+from labwright.review.judge.paper_reader import JudgeError
 from labwright.sandbox.job import SandboxError
 
 MAX_TASK_BYTES = 200_000

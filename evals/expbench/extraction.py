@@ -43,8 +43,8 @@ from labwright.record.float_compare import parse_whole_number
 from labwright.record.llm_calls import store_prompt
 from labwright.record.run_folder import write_file
 from labwright.record.schema.decisions import RunTask
-from labwright.review.judge import guard_paper, read_paper
-from labwright.review.judge.paper_reader import make_excerpt, quote_is_in
+from labwright.review.judge.guards import guard_paper
+from labwright.review.judge.paper_reader import make_excerpt, quote_is_in, read_paper
 from labwright.sandbox.repository.git_mirror import GitMirror
 from labwright.stages.repository.program_facts import build_context, read_requested
 from labwright.stages.run_context import decision_number

@@ -42,7 +42,8 @@ def repair_parent(study: OfflineStudy, parent: NodeBrief, fallback: Scripts) -> 
 
     Nothing here knows which mistakes were planted.
     """
-    kind = parent.failure.kind if parent.failure else "other"
+    failure = parent.node.failure
+    kind = failure.kind if failure else "other"
     scripts, title = Scripts(parent.experiment, parent.plots), f"Repaired: {kind}"
     if kind == "figure":
         says = "The figures were refused, so they are redrawn."
@@ -56,7 +57,7 @@ def repair_parent(study: OfflineStudy, parent: NodeBrief, fallback: Scripts) -> 
             "The failure has no small repair, so the experiment is rewritten.",
             fallback,
         )
-    return make_program(scripts, title=title, plan=f"{says} {parent.plan}".strip(), varies=title.lower())
+    return make_program(scripts, title=title, plan=f"{says} {parent.node.plan}".strip(), varies=title.lower())
 
 
 def repair_plots(study: OfflineStudy, plots: str) -> str:

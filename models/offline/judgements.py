@@ -145,7 +145,7 @@ def answer_vision(inputs: VisionInputs) -> FigureReviews:
 def answer_feedback(inputs: FeedbackInputs) -> NodeVerdict:
     """Judge whether the measurements cover what the plan compares, and say which arm is better with this one seed."""
     plan, primary = inputs.data_plan, inputs.data_plan.primary_metric
-    values = {(one.dataset, one.condition): one.value for one in inputs.measurements if one.name == primary.name}
+    values = {(one.dataset, one.condition): one.value for one in inputs.node.measurements if one.name == primary.name}
     wanted = list(plan.conditions)
     if inputs.stage == "ablation" or inputs.kind == "ablate":  # an ablation needs only its own arm
         arms = sorted({parse_arm(condition) for _, condition in values} - {arm.name for arm in plan.arms})

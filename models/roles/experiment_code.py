@@ -21,7 +21,7 @@ from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, Measurement
 from labwright.record.schema.earlier_study import EarlierStudy
 from labwright.record.schema.idea import Idea
-from labwright.record.schema.nodes import Attempt, Failure, NodeKind, SoundnessCheck, StageName, StageSummary
+from labwright.record.schema.nodes import Node, NodeKind, SoundnessCheck, StageName, StageSummary
 from labwright.record.source_tree import (
     ENTRY_FILE,
     PLOTS_FILE,
@@ -112,28 +112,19 @@ class Tables(FrozenModel):
 class NodeBrief(FrozenModel):
     """A node with its code: the node to start from, to ablate or to compare."""
 
-    id: str
-    kind: NodeKind
-    plan: str
-    varies: str = ""
+    node: Node
     files: dict[str, str] = Field(default={}, description="path -> text; plots.py as last accepted")
     seconds: float | None = Field(default=None, description="wall-clock seconds; None if time decides nothing")
-    measurements: tuple[Measurement, ...] = ()
-    ran: tuple[Attempt, ...] = Field(default=(), description="every execution of its code")
-    analysis: str = ""
-    checks: tuple[SoundnessCheck, ...] = Field(default=(), description="checks of its verdict")
-    advice: tuple[str, ...] = Field(
-        default=(), description="improvements to its accepted figures, as `name: improvement`"
-    )
-    next_step: str = Field(default="", description="the next step that its verdict suggests")
-    failure: Failure | None = None
-    stdout_tail: str = ""
     seedless: bool = Field(default=False, description="whether its replicates gave equal values for every seed")
-    findings: tuple[str, ...] = Field(default=(), description="findings of the honesty check of its code")
-    artifacts: tuple[str, ...] = Field(default=(), description="names of its artifacts, for use in `lab.artifact`")
     settings: tuple[ChosenSetting, ...] = Field(
         default=(), description="settings of each arm with hyperparameters; only for programs with cells"
     )
+
+    @property
+    def artifacts(self) -> tuple[str, ...]:
+        """Return the names of its artifacts, for use in `lab.artifact`."""
+        last = self.node.attempts[-1:]
+        return tuple(sorted({file.partition("/")[0] for one in last for file in one.artifacts}))
 
     @property
     def code(self) -> dict[str, str]:

@@ -59,6 +59,9 @@ class IdeaDraft(FrozenModel):
         max_length=MAX_QUERIES,
         description=("queries for a paper search that would find the closest work; a few keywords each"),
     )
+    reasons: tuple[IdeaReason, ...] = Field(
+        default=(), max_length=6, description="only if the idea follows a study: the findings that lead to it"
+    )
 
 
 class TopicInputs(FrozenModel):
@@ -82,12 +85,6 @@ class IdeaInputs(IdeationInputs):
     number: int = Field(default=1, ge=1, description="number of this idea of the topic")
 
 
-class FollowUpDraft(IdeaDraft):
-    """A drafted idea that follows a study, with its reasons."""
-
-    reasons: tuple[IdeaReason, ...] = Field(min_length=1, max_length=6)
-
-
 class ClosestPick(FrozenModel):
     """A search result that is close to the idea."""
 
@@ -106,7 +103,6 @@ class ClosestPick(FrozenModel):
 class IdeaReflectInputs(IdeationInputs):
     draft: IdeaDraft
     fit: Feasibility = Field(description="feasibility of the draft's estimate, computed by a program")
-    reasons: tuple[IdeaReason, ...] = Field(default=(), description="the draft's reasons, if it follows a study")
     searches: tuple[LiteratureSearch, ...] = Field(
         min_length=1, description="searches and their results; the works are in `works`"
     )
@@ -124,38 +120,23 @@ class IdeaReflection(FrozenModel):
     idea: IdeaText
     estimate: ResourceEstimate
     queries: tuple[Query, ...] = Field(default=(), max_length=MAX_QUERIES, description="further searches; empty: none")
+    reasons: tuple[IdeaReason, ...] = Field(
+        default=(), max_length=6, description="only if the idea follows a study: the findings that lead to it"
+    )
     done: bool = Field(description="whether another round would change nothing important")
-
-
-class FollowUpReflection(IdeaReflection):
-    """The whole idea that follows a study, with its reasons."""
-
-    reasons: tuple[IdeaReason, ...] = Field(min_length=1, max_length=6)
 
 
 def _check_reasons(inputs: IdeationInputs, answer: IdeaDraft | IdeaReflection) -> None:
     """Check the reasons of a follow-up against the record. Raises `ValueError`."""
-    if inputs.study is not None and isinstance(answer, FollowUpDraft | FollowUpReflection):
+    if inputs.study is not None:
+        if not answer.reasons:
+            raise ValueError("reasons: name at least one finding of the study that leads to the idea")
         for reason in answer.reasons:
             inputs.study.find_finding(reason)
 
 
-IDEA = Role(
-    "idea",
-    IdeaInputs,
-    IdeaDraft,
-    temperature=1.0,
-    choose_output=lambda inputs: IdeaDraft if inputs.study is None else FollowUpDraft,
-    check=_check_reasons,
-)
-IDEA_REFLECT = Role(
-    "idea_reflect",
-    IdeaReflectInputs,
-    IdeaReflection,
-    temperature=0.7,
-    choose_output=lambda inputs: IdeaReflection if inputs.study is None else FollowUpReflection,
-    check=_check_reasons,
-)
+IDEA = Role("idea", IdeaInputs, IdeaDraft, temperature=1.0, check=_check_reasons)
+IDEA_REFLECT = Role("idea_reflect", IdeaReflectInputs, IdeaReflection, temperature=0.7, check=_check_reasons)
 
 
 class IdeaMatchInputs(FrozenModel):

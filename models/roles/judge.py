@@ -13,7 +13,7 @@ import itertools
 import keyword
 import re
 import unicodedata
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, create_model, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
@@ -72,6 +72,7 @@ PREFER = Role("prefer", PreferInputs, PaperPreference, temperature=0.0)
 
 
 MAX_DIMENSIONS = 10
+_BAND = re.compile(r"(\d{1,3})(?:\s*-\s*(\d{1,3}))?")
 Text = Annotated[str, Field(min_length=1, max_length=500)]
 
 
@@ -87,6 +88,19 @@ class ScoreScale(FrozenModel):
     """Integer scores with their meanings: bands from best to worst, without gap or overlap."""
 
     bands: tuple[Band, ...] = Field(min_length=1, max_length=11)
+
+    @field_validator("bands", mode="before")
+    @classmethod
+    def _list_bands(cls, given: Any) -> Any:
+        """Read bands as files have them: `"9-10" = "what it means"`."""
+        if not isinstance(given, dict):
+            return given
+        found: list[dict[str, Any]] = []
+        for key, meaning in cast("dict[str, Any]", given).items():
+            if (match := _BAND.fullmatch(key.strip())) is None:
+                raise ValueError(f'there is the band {key!r}, which is neither a score nor a range such as "9-10"')
+            found.append({"lowest": int(match[1]), "highest": int(match[2] or match[1]), "meaning": meaning})
+        return found
 
     @field_validator("bands")
     @classmethod
@@ -169,6 +183,15 @@ class Rubric(FrozenModel):
     def overall_dimension(self) -> Dimension | None:
         """Return the dimension named `overall`, if any."""
         return next((one for one in self.dimensions if one.name == "overall"), None)
+
+    @field_validator("dimensions", "checks", mode="before")
+    @classmethod
+    def _list_tables(cls, given: Any) -> Any:
+        """Read tables as files have them: `[dimensions.NAME]`."""
+        if not isinstance(given, dict):
+            return given
+        tables = cast("dict[str, Any]", given).items()
+        return [{**table, "name": name} if isinstance(table, dict) else table for name, table in tables]
 
     @field_validator("dimensions", "checks")
     @classmethod
@@ -315,14 +338,9 @@ class JudgeAnswer(FrozenModel):
     confidence: int = Field(description="confidence in the overall judgement")
 
 
+@functools.lru_cache(maxsize=32)
 def build_answer_type(rubric: Rubric) -> type[JudgeAnswer]:
     """Return the output type for a rubric; equal rubrics share one type."""
-    return _build_answer_type(rubric.model_dump_json())
-
-
-@functools.lru_cache(maxsize=32)
-def _build_answer_type(text: str) -> type[JudgeAnswer]:
-    rubric = Rubric.model_validate_json(text)
     ranges = list(dict.fromkeys((one.lowest, one.highest) for one in rubric.dimensions))
     typed = {
         (lowest, highest): create_model(  # one schema definition for all dimensions with the same scale

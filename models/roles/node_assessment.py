@@ -16,27 +16,21 @@ from labwright.record.claims.differences import ClaimDifference
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import Arm, Measurement, MetricSpec
 from labwright.record.schema.hypotheses import HypothesisDecision
-from labwright.record.schema.nodes import Attempt, BranchStep, CodeDoubt, NodeKind, NodeVerdict, StageName, StageReport
-from labwright.record.schema.paper import FigureReview
+from labwright.record.schema.nodes import BranchStep, CodeDoubt, Node, NodeKind, NodeVerdict, StageName, StageReport
 from labwright.record.tuning_results import ChosenSetting
 
 
 class FeedbackInputs(NodeInputs):
-    plan: str
-    varies: str
+    node: Node
     code: dict[str, str] = Field(description="its Python files except plots.py, path -> text")
     before: dict[str, str] = Field(
         default={}, description="files of its parent node, if that was judged sound; otherwise empty"
     )
-    measurements: tuple[Measurement, ...]
     parent_measurements: tuple[Measurement, ...] = ()
-    ran: tuple[Attempt, ...] = Field(default=(), description="every execution of its code")
     beside: tuple[NodeLine, ...] = Field(default=(), description="finished nodes of other ablations, read with it")
-    figures: tuple[FigureReview, ...] = Field(default=(), description="reviews of its figures, all found readable")
     settings: tuple[ChosenSetting, ...] = Field(
         default=(), description="settings of each arm with hyperparameters; only for programs with cells"
     )
-    stdout_tail: str = ""
 
 
 FEEDBACK = Role("feedback", FeedbackInputs, NodeVerdict, prompt_tokens=14_000, typical_tokens=(3900, 400))

@@ -10,14 +10,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
-import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from labwright.models.client import ModelClient, Models, render
 from labwright.models.errors import ImagesRefused, ModelError
@@ -234,8 +232,6 @@ def find_family_warnings(judges: Sequence[str], writers: Sequence[str]) -> tuple
 RUBRICS_FOLDER = Path(__file__).parent / "rubrics"
 END_TO_END_RUBRIC = RUBRICS_FOLDER / "end_to_end.toml"
 MAX_RUBRIC_BYTES = 200_000
-_TABLES = TypeAdapter(dict[str, dict[str, Any]])
-_BAND = re.compile(r"(\d{1,3})(?:\s*-\s*(\d{1,3}))?")
 
 
 def load_bundled_rubrics() -> dict[str, Rubric]:
@@ -265,49 +261,17 @@ def read_rubric(path: Path = END_TO_END_RUBRIC) -> Rubric:
     try:
         if path.stat().st_size > MAX_RUBRIC_BYTES:
             raise RubricError(f"the rubric {path} is larger than {MAX_RUBRIC_BYTES} bytes: shorten it")
-        return Rubric.model_validate(_to_rubric_fields(tomllib.loads(path.read_text(encoding="utf-8"))))
+        return Rubric.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise RubricError(f"cannot read the rubric {path}: {error.strerror}; give the path of a TOML file") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise RubricError(f"the rubric {path} is not valid TOML: {' '.join(str(error).split())}") from None
-    except ValueError as error:
-        fault = str(error)
-        if isinstance(error, ValidationError):
-            first = error.errors()[0]
-            fault = f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}"
+    except ValidationError as error:
+        first = error.errors()[0]
+        fault = f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}"
         raise RubricError(f"the rubric {path}: {fault}; docs/judge.md describes the format") from None
+    except (ValueError, RecursionError) as error:
+        raise RubricError(f"the rubric {path} is not valid TOML: {' '.join(str(error).split())}") from None
 
 
 def hash_rubric(rubric: Rubric) -> str:
     """Return a hash of the rubric's content, independent of formatting."""
     return hashlib.sha256(rubric.model_dump_json().encode()).hexdigest()
-
-
-def _to_rubric_fields(found: dict[str, Any]) -> dict[str, Any]:
-    """Return the file's tables as fields of a `Rubric`. Raises `ValueError`."""
-    dimensions, checks, confidence = (
-        _TABLES.validate_python(table)
-        for table in (found.get("dimensions", {}), found.get("checks", {}), {"confidence": found.get("confidence", {})})
-    )
-    if not dimensions:
-        raise ValueError("it has no [dimensions.NAME] tables")
-    return {
-        **found,
-        "dimensions": [{"name": name, **_with_band_list(table, name)} for name, table in dimensions.items()],
-        "confidence": _with_band_list(confidence["confidence"], "confidence"),
-        "checks": [{"name": name, **table} for name, table in checks.items()],
-    }
-
-
-def _with_band_list(table: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return a table with its bands as a list. Raises `ValueError`."""
-    bands: Any = table.get("bands")
-    if not isinstance(bands, dict):
-        raise ValueError(f'{name} has no bands: add lines such as "9-10" = "what it means"')
-    listed: list[dict[str, Any]] = []
-    for key, text in cast("dict[str, Any]", bands).items():
-        match = _BAND.fullmatch(key.strip())
-        if match is None:
-            raise ValueError(f'{name} has the band {key!r}, which is neither a score nor a range such as "9-10"')
-        listed.append({"lowest": int(match[1]), "highest": int(match[2] or match[1]), "meaning": text})
-    return {**table, "bands": listed}

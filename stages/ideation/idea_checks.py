@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from labwright.literature.works import build_title_key
 from labwright.models.client import ModelClient
 from labwright.models.roles.ideation import IDEA_OF, IdeaFromTextInputs, IdeaText
 from labwright.record.ideation import (
@@ -90,14 +91,9 @@ def _normalise_package(name: str) -> str:
 
 def are_alike(first: IdeaText | Idea, second: IdeaText | Idea) -> bool:
     """Return whether two ideas have the same name or title; whether they ask the same question is read by a model."""
-    return squeeze_text(first.name) == squeeze_text(second.name) or squeeze_text(first.title) == squeeze_text(
-        second.title
+    return any(
+        build_title_key(getattr(first, name)) == build_title_key(getattr(second, name)) for name in ("name", "title")
     )
-
-
-def squeeze_text(text: str) -> str:
-    """Return the letters and digits of a string, in lower case."""
-    return "".join(char for char in text.casefold() if char.isalnum())
 
 
 _NOVELTY_CLAIM = re.compile(

@@ -6,20 +6,19 @@ reflection; faults left after the last reflection are removed or noted by rule, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from labwright.literature.lookup import LiteratureClient
+from labwright.literature.works import build_title_key
 from labwright.models.client import ModelClient, Models
 from labwright.models.roles.ideation import (
     IDEA,
     IDEA_MATCH,
     IDEA_REFLECT,
     ClosestPick,
-    FollowUpDraft,
-    FollowUpReflection,
     IdeaDraft,
     IdeaInputs,
     IdeaMatchInputs,
@@ -47,13 +46,12 @@ MIN_CLOSEST_WORKS = 3
 
 @dataclass(frozen=True)
 class IdeationContext:
-    """Everything that an ideation needs. `on_idea` is called with each idea, or with the reason why there is none."""
+    """Everything that an ideation needs."""
 
     recorder: Recorder
     models: Models
     literature: LiteratureClient
     folder: Path
-    on_idea: Callable[[int, IdeaProposed], None]
 
     @property
     def state(self) -> RunState:
@@ -139,7 +137,6 @@ class IdeaDrafter:
     async def _reflect(self, draft: IdeaDraft) -> IdeaReflection:
         """Return the draft after all reflection rounds; each round searches first."""
         now, closest, alike, reflected = draft, tuple[ClosestPick, ...](), "", None
-        reasons = draft.reasons if isinstance(draft, FollowUpDraft) else ()
         for number in range(1, self.study.started.rounds + 1):
             await self._search(now.queries)
             is_first = not closest and not alike
@@ -148,7 +145,6 @@ class IdeaDrafter:
                 **self._known,
                 draft=now,
                 fit=idea_checks.check_fit(now.estimate, self.study.started.means),
-                reasons=reasons,
                 searches=tuple(one.model_copy(update={"works": ()}) for one in self._searches),
                 works=self._works,
                 closest=closest,
@@ -157,9 +153,11 @@ class IdeaDrafter:
             )
             reflected = await self.client.ask(IDEA_REFLECT, inputs)
             closest, alike = reflected.closest, reflected.alike
-            reasons = reflected.reasons if isinstance(reflected, FollowUpReflection) else ()
             now = IdeaDraft(
-                idea=reflected.idea, estimate=reflected.estimate, queries=reflected.queries or draft.queries
+                idea=reflected.idea,
+                estimate=reflected.estimate,
+                queries=reflected.queries or draft.queries,
+                reasons=reflected.reasons,
             )
             if reflected.done and not self._find_faults(now, closest, alike):
                 break
@@ -232,7 +230,7 @@ class IdeaDrafter:
     def _find_origin(self, reflected: IdeaReflection) -> IdeaOrigin | None:
         """Return the study that the idea follows, with the findings that its reasons name."""
         study = self.study.started.study
-        if study is None or not isinstance(reflected, FollowUpReflection):
+        if study is None:
             return None
         reasons = tuple((study.find_finding(one), one.why) for one in reflected.reasons)
         return IdeaOrigin(run=study.run, reasons=reasons)
@@ -311,7 +309,7 @@ def deduplicate_works(searches: tuple[LiteratureSearch, ...]) -> tuple[FoundPape
     """Return the distinct works of all searches in order of discovery; duplicates with an abstract are preferred."""
     found: dict[str, FoundPaper] = {}
     for work in (work for search in searches for work in search.works):
-        key = idea_checks.squeeze_text(work.title)
+        key = build_title_key(work.title)
         if key and (key not in found or (work.abstract and not found[key].abstract)):
             found[key] = work
     return tuple(found.values())[:MAX_WORKS]

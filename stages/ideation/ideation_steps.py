@@ -50,7 +50,6 @@ async def find_ideas(study: IdeationContext, count: int) -> None:
             study.recorder.append(await IdeaDrafter(study, client, number).propose_idea())
         study.recorder.append(TaskDone(k=decision_id))
         write_ideas(study)
-        study.on_idea(number, study.state.ideation.proposed_ideas[decision_id])
         if study.state.ideation.proposed_ideas[decision_id].idea is None:
             return
 

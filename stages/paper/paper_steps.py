@@ -43,19 +43,11 @@ from labwright.record.schema.nodes import Phase
 from labwright.record.schema.paper import AddendumEstimate, EditableText, Judgement, JudgePanel, PaperDraft, Section
 from labwright.record.yaml_text import dump_yaml
 from labwright.review.evidence.tex_runner import TexError
-from labwright.review.judge import (
-    JudgeCase,
-    JudgeError,
-    Paper,
-    collect_record_facts,
-    find_family_warnings,
-    guard_paper,
-    judge_case,
-    read_paper,
-    read_rubric,
-    screen_case,
-)
-from labwright.review.judge.paper_reader import PaperError
+from labwright.review.judge.attachments import collect_record_facts
+from labwright.review.judge.guards import guard_paper
+from labwright.review.judge.injection_screening import screen_case
+from labwright.review.judge.judge import JudgeCase, find_family_warnings, judge_case, read_rubric
+from labwright.review.judge.paper_reader import JudgeError, Paper, PaperError, read_paper
 from labwright.stages.paper.citations import check_library, gather_citations, is_novelty_unchecked, reduce_related_work
 from labwright.stages.paper.claim_check import (
     find_claim_violations,

@@ -52,7 +52,7 @@ from labwright.models.replay import ScriptedModel
 from labwright.models.roles.judge import ShownPaper
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import EventLog, MemoryLog, Recorder, read_rows
-from labwright.review.judge import PaperError
+from labwright.review.judge.paper_reader import PaperError
 from tests.evals.ablation_set import PARTS, WORDS, JudgeBehaviour, make_scripted_model, write_set
 
 K: dict[str, int] = {"author": 5, "reviewer": 2}

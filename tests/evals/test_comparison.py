@@ -19,8 +19,7 @@ from labwright.evals.paper_pairs import (
 )
 from labwright.models.roles.judge import Better, PaperPreference, PreferInputs, ShownPaper
 from labwright.record.event_log import read_state
-from labwright.review.judge import Paper
-from labwright.review.judge.paper_reader import PaperSection
+from labwright.review.judge.paper_reader import Paper, PaperSection
 from tests.paper import synthetic_paper
 from tests.stages import finished_run
 

@@ -18,8 +18,6 @@ from labwright.models.offline.planning import first_words, split_sentences
 from labwright.models.offline.study import load_study
 from labwright.models.roles.ideation import (
     ClosestPick,
-    FollowUpDraft,
-    FollowUpReflection,
     IdeaDraft,
     IdeaFromText,
     IdeaFromTextInputs,
@@ -77,7 +75,7 @@ def answer_idea(inputs: IdeaInputs) -> IdeaDraft:
         "title": f"{base.title[:250]}: what {findings[0].key.rsplit('/', 1)[-1]} leaves",
         "experiments": (f"Measure this again with more seeds: {findings[0].quote[:1200]}", *base.experiments[:11]),
     }
-    return FollowUpDraft(
+    return IdeaDraft(
         idea=base.model_copy(update=follow_up),
         estimate=estimate,
         queries=queries,
@@ -105,14 +103,14 @@ def answer_idea_reflect(inputs: IdeaReflectInputs) -> IdeaReflection:
         for number, work in enumerate(inputs.works[:5], 1)
     )
     said = "The closest papers are named below, by their abstracts." if picks else "The searches returned no paper."
-    answer = IdeaReflection(
+    return IdeaReflection(
         thoughts="The offline model keeps the idea as it is.",
         closest=picks,
         idea=draft.model_copy(update={"related_work": said}),
         estimate=inputs.draft.estimate,
+        reasons=inputs.draft.reasons,
         done=True,
     )
-    return answer if inputs.study is None else FollowUpReflection(**dict(answer), reasons=inputs.reasons)
 
 
 def answer_idea_match(inputs: IdeaMatchInputs) -> IdeaMatch:

@@ -107,14 +107,13 @@ def reflect(inputs: IdeaReflectInputs, **changes: Any) -> IdeaReflection:
 
 @dataclass
 class IdeationWorld:
-    """A study by script. `model` answers by role, `log` keeps what happened, `told` what came of each idea."""
+    """A study by script. `model` answers by role, `log` keeps what happened."""
 
     answers: Mapping[str, Callable[[Any], BaseModel]]
     folder: Path
     catalogue: FakeCatalogue | None = field(default_factory=FakeCatalogue)
     rounds: int = 3
     events: Sequence[Event] = ()
-    told: list[IdeaProposed] = field(default_factory=list[IdeaProposed])
 
     def __post_init__(self) -> None:
         self.model = ScriptedModel.from_role_functions(**self.answers)
@@ -124,12 +123,16 @@ class IdeationWorld:
             recorder=self.log,
             literature=LiteratureClient((self.catalogue,) if self.catalogue else ()),
             folder=self.folder,
-            on_idea=lambda _, one: self.told.append(one),
             models=Models(self.model, self.log, ModelSettings(), lambda: 0.0),
         )
 
     def find_ideas(self, count: int = 1) -> None:
         asyncio.run(find_ideas(self.study, count))
+
+    @property
+    def told(self) -> list[IdeaProposed]:
+        """What came of each idea."""
+        return list(self.log.state.ideation.proposed_ideas.values())
 
     @property
     def idea(self) -> FinalIdea:

@@ -11,7 +11,7 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.models.errors import ModelOutputInvalid
-from labwright.models.roles.ideation import FollowUpDraft, FollowUpReflection, IdeaInputs, IdeaReflectInputs
+from labwright.models.roles.ideation import IdeaDraft, IdeaInputs, IdeaReflectInputs, IdeaReflection
 from labwright.record.claims.hypothesis_tests import decide_from_runs
 from labwright.record.claims.open_questions import find_open_verdicts, find_surprises, list_open_verdicts
 from labwright.record.event_log import read_state
@@ -72,12 +72,12 @@ def test_another_form_in_which_a_supported_claim_does_not_hold_is_a_question() -
 def make_world(folder: Path, *reasons: IdeaReason) -> IdeationWorld:
     """An ideation that follows a study, with these reasons in the draft."""
 
-    def draft(inputs: IdeaInputs) -> FollowUpDraft:
+    def draft(inputs: IdeaInputs) -> IdeaDraft:
         assert inputs.study == STUDY
-        return FollowUpDraft(**dict(make_draft(make_idea_text())), reasons=reasons)
+        return make_draft(make_idea_text()).model_copy(update={"reasons": reasons})
 
-    def return_draft(inputs: IdeaReflectInputs) -> FollowUpReflection:
-        return FollowUpReflection(**dict(reflect(inputs)), reasons=inputs.reasons)
+    def return_draft(inputs: IdeaReflectInputs) -> IdeaReflection:
+        return reflect(inputs, reasons=inputs.draft.reasons)
 
     began = IdeationStarted(topic=TOPIC, sha256="0", means=MEANS, study=STUDY, rounds=1, version="0", model="scripted")
     return IdeationWorld({"idea": draft, "idea_reflect": return_draft}, folder, events=(began,))
@@ -108,6 +108,11 @@ def test_a_reason_that_the_record_does_not_have_is_refused(tmp_path: Path, chang
     with pytest.raises(ModelOutputInvalid, match=fault):
         make_world(tmp_path, wrong).find_ideas()
     assert not (tmp_path / "ideas.json").exists()
+
+
+def test_an_idea_that_follows_a_study_needs_a_reason(tmp_path: Path) -> None:
+    with pytest.raises(ModelOutputInvalid, match="name at least one finding"):
+        make_world(tmp_path).find_ideas()
 
 
 # --- the command ------------------------------------------------------------------------------------------------------

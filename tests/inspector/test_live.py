@@ -8,7 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
-from labwright.inspector.live_view import LiveView, PlainView, choose_view, format_live
+from labwright.inspector.live_view import LiveView, PlainView, choose_view, format_live, showing_progress
 from labwright.record.events.run_events import CommandReceived, GateReached, ProviderRecovered, RunResumed
 from labwright.record.reducers.event_fold import apply_event
 from labwright.record.reducers.run_state import RunState
@@ -51,6 +51,18 @@ def test_a_terminal_that_wants_no_colour_gets_plain_lines(
 ) -> None:
     monkeypatch.setenv(variable, value)
     assert isinstance(choose_view(console(force_terminal=True)), PlainView)
+
+
+def test_a_command_that_waits_for_models_says_so_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    terminal, pipe = console(force_terminal=True), console()
+    for stream in (terminal, pipe):
+        with showing_progress("judging p.md", stream) as listener:
+            for event, _ in make_sample().events:
+                listener(event, RunState())
+    assert re.search(r"judging p\.md: [1-9]\d* model calls answered, 0\.\ds", text_of(terminal))
+    assert text_of(pipe) == ""
 
 
 def test_a_terminal_gets_a_live_tree(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,16 @@ from labwright.record.schema.data_plan import (
     TuningPlan,
 )
 from labwright.record.schema.idea import Idea
-from labwright.record.schema.nodes import Attempt, BranchStep, Failure, SoundnessCheck, StageSummary
+from labwright.record.schema.nodes import (
+    Attempt,
+    BranchStep,
+    Failure,
+    Node,
+    NodeVerdict,
+    PlotRun,
+    SoundnessCheck,
+    StageSummary,
+)
 from labwright.record.schema.paper import (
     AuditFacts,
     AxesFacts,
@@ -111,7 +120,7 @@ from labwright.record.schema.paper import (
 )
 from labwright.record.schema.repository import CommandSpace
 from labwright.record.tuning_results import ChosenSetting
-from labwright.review.judge import read_rubric
+from labwright.review.judge.judge import read_rubric
 from tests.hypotheses import make_hypotheses
 from tests.models import revision_examples
 from tests.models.ablation_examples import INPUTS as ABLATIONS
@@ -241,10 +250,27 @@ SAID = tuple(
     )
     for condition, value in (("plain@n50", 0.01), ("margin@n50", 0.003))
 )
-RAN = (
-    Attempt(number=1, seconds=120.0, limit=120.0, failure=Failure(kind="timeout", message="it took 120 s")),
-    Attempt(number=2, seconds=61.5, limit=180.0, resumed=True),
-)
+
+
+def make_attempts(stdout_tail: str, measurements: tuple[Measurement, ...] = MEASUREMENTS) -> tuple[Attempt, ...]:
+    """A first attempt that ran out of time, and a second one that printed and measured this."""
+    late = Failure(kind="timeout", message="it took 120 s")
+    return (
+        Attempt(number=1, seconds=120.0, limit=120.0, failure=late),
+        Attempt(number=2, seconds=61.5, limit=180.0, resumed=True, measurements=measurements, stdout_tail=stdout_tail),
+    )
+
+
+def make_node(id: str = "n3", **changes: Any) -> Node:
+    """A node of the first stage."""
+    return Node(id=id, decision=3, parent=None, stage="preliminary", kind="draft", seed=1).model_copy(update=changes)
+
+
+def change_node(brief: NodeBrief, **changes: Any) -> NodeBrief:
+    """The same with another node."""
+    return brief.model_copy(update={"node": brief.node.model_copy(update=changes)})
+
+
 TABLES = Tables(
     arms=(
         MetricChange(dataset="digits", same="n50", name="accuracy", first="plain", value=0.85, by={"margin": -0.02}),
@@ -272,21 +298,27 @@ DIFFERENCE = ClaimDifference(
     better="margin@n50",
 )
 PARENT = NodeBrief(
-    id="n3",
-    kind="draft",
-    plan="A two-layer network, with and without the penalty.",
+    node=make_node(
+        plan="A two-layer network, with and without the penalty.",
+        failure=FAILURE,
+        verdict=NodeVerdict(
+            sound=True,
+            analysis="The penalty helped at fifty examples, with one seed.",
+            checks=(CHECK,),
+            next_step="Lower the learning rate.",
+        ),
+        attempts=make_attempts("plain@n50 dev accuracy 0.80\n"),
+        plottings=(
+            PlotRun(
+                n=1,
+                reviews=(FigureReview(name="loss.png", readable=True, issues=("The title is long.",), description=""),),
+            ),
+        ),
+    ),
     files={
         "experiment.py": "import lab\n\nLEARNING_RATE = 0.01\n\nlab.seed_everything()\n",
         "plots.py": "import numpy as np\n",
     },
-    measurements=MEASUREMENTS,
-    analysis="The penalty helped at fifty examples, with one seed.",
-    failure=FAILURE,
-    next_step="Lower the learning rate.",
-    stdout_tail="plain@n50 dev accuracy 0.80\n",
-    ran=RAN,
-    checks=(CHECK,),
-    advice=("loss.png: The title is long.",),
     settings=(
         ChosenSetting(
             arm="plain",
@@ -546,20 +578,27 @@ INPUTS: dict[str, BaseModel] = {
         facts=FACTS,
         stage="tuning",
         kind="tune",
-        plan="Its plan: a two-layer network.",
-        varies="the settings chosen for margin",
+        node=make_node(
+            plan="Its plan: a two-layer network.",
+            varies="the settings chosen for margin",
+            attempts=make_attempts("done\n"),
+            plottings=(
+                PlotRun(
+                    n=1,
+                    reviews=(
+                        FigureReview(
+                            name="loss.png", readable=True, issues=("The title is long.",), description="Losses fall."
+                        ),
+                    ),
+                ),
+            ),
+        ),
         settings=PARENT.settings,
         code={"experiment.py": "LEARNING_RATE = 0.003\n"},
-        measurements=MEASUREMENTS,
         parent_measurements=MEASUREMENTS[:2],
-        stdout_tail="done\n",
         floored=(FLOORED,),
         duty=DUTY,
         tables=TABLES,
-        ran=RAN,
-        figures=(
-            FigureReview(name="loss.png", readable=True, issues=("The title is long.",), description="Losses fall."),
-        ),
     ),
     "compare": CompareInputs(
         idea=IDEA,
@@ -569,22 +608,18 @@ INPUTS: dict[str, BaseModel] = {
         noise={"digits": 0.0123},
         difference="--- A\n+++ B\n@@ -1 +1 @@\n-LEARNING_RATE = 0.01\n+LEARNING_RATE = 0.003",
         a=NodeBrief(
-            kind="improve",
-            id="n3",
-            plan="A two-layer network.",
-            varies="design",
+            node=make_node(
+                plan="A two-layer network.",
+                varies="design",
+                attempts=make_attempts(""),
+                verdict=NodeVerdict(sound=True, analysis="Both arms train."),
+            ),
             files={"experiment.py": "LEARNING_RATE = 0.01\n"},
-            measurements=MEASUREMENTS,
             seconds=12.5,
-            analysis="Both arms train.",
         ),
         b=NodeBrief(
-            kind="improve",
-            id="n5",
-            plan="Learning rate down.",
-            varies="LEARNING_RATE=0.003",
+            node=make_node("n5", plan="Learning rate down.", varies="LEARNING_RATE=0.003", attempts=make_attempts("")),
             files={"experiment.py": "LEARNING_RATE = 0.003\n"},
-            measurements=MEASUREMENTS,
         ),
     ),
     "summary": SummaryInputs(

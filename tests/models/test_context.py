@@ -111,7 +111,7 @@ async def test_a_server_of_ones_own_is_asked_once(name: str, answers: dict[str, 
     with JsonServer(serving(**answers)) as server:
         backend = open_backend(ModelSettings(name=name, base_url=f"{server.url}/v1"))
         assert isinstance(backend, ProviderModel)
-        assert await backend.find_context_tokens() == tokens
+        assert await backend.get_context_limit(roles.PLAN) == tokens
         asked = len(server.requests)
         assert (await backend.answer(request(100))).output == Count(value=3)
         assert len(server.requests) == asked + 1
@@ -143,7 +143,7 @@ async def test_a_listed_length_needs_no_question(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("OPENAI_API_KEY", "any-key")
     backend = open_backend(ModelSettings(name="openai:gpt-4o"))
     assert isinstance(backend, ProviderModel)
-    assert await backend.find_context_tokens() == 128_000
+    assert await backend.get_context_limit(roles.PLAN) == 128_000
 
 
 @pytest.mark.asyncio
@@ -213,4 +213,4 @@ async def test_a_server_that_says_its_length_a_byte_at_a_time_is_not_waited_for(
         backend = open_backend(ModelSettings(name="openai-chat:m", base_url=server.url))
         assert isinstance(backend, ProviderModel)
         async with asyncio.timeout(100):
-            assert await backend.find_context_tokens() is None
+            assert await backend.get_context_limit(roles.PLAN) is None

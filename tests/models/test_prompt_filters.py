@@ -24,7 +24,19 @@ from labwright.models.roles.node_assessment import FEEDBACK, FeedbackInputs
 from labwright.models.roles.role import PROMPTS_FOLDER
 from labwright.record.baseline_check import Ablation
 from labwright.record.schema.data_plan import Arm, Level
-from tests.models.examples import ABLATION, CODE, FACTS, IDEA, INPUTS, PARENT, PLAN, WRITE
+from tests.models.examples import (
+    ABLATION,
+    CODE,
+    FACTS,
+    IDEA,
+    INPUTS,
+    PARENT,
+    PLAN,
+    WRITE,
+    change_node,
+    make_attempts,
+    make_node,
+)
 
 LONG = "One rule. " * 3000 + "The last rule fixes 128 hidden units."
 PROSE = st.text(alphabet=st.sampled_from("ab .!?\n"), max_size=400)
@@ -129,6 +141,8 @@ def test_code_and_what_has_to_be_measured_are_never_cut() -> None:
 
 def test_what_the_code_printed_is_shown_as_far_as_it_was_kept() -> None:
     printed = "\n".join(f"line {n}" for n in range(400))
-    assert printed in render(FEEDBACK, INPUTS["feedback"].model_copy(update={"stdout_tail": printed})).user
-    shown = render(roles.CODE, CODE.model_copy(update={"parent": PARENT.model_copy(update={"stdout_tail": printed})}))
+    attempts = make_attempts(printed)
+    judged = INPUTS["feedback"].model_copy(update={"node": make_node(attempts=attempts)})
+    assert printed in render(FEEDBACK, judged).user
+    shown = render(roles.CODE, CODE.model_copy(update={"parent": change_node(PARENT, attempts=attempts)}))
     assert printed in shown.user

@@ -11,7 +11,7 @@ import pytest
 from labwright.pdf.layout import TITLE_PAGE, PdfSection, split_sections
 from labwright.pdf.reader import read_pdf
 from labwright.review.external_papers.passages import extract_claims, extract_passages
-from labwright.review.judge import read_paper
+from labwright.review.judge.paper_reader import read_paper
 from tests.pdf.latex_papers import ABSTRACT, PAPERS, RESULTS, LatexMissing, LatexPaper, find_places, typeset
 
 TYPICAL = ("article-wide-table", "article-running-heads", "article-stamped", "IEEEtran", "memoir")

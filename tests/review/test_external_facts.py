@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from labwright.record.schema.paper import AuditFacts
-from labwright.review.external_papers import collect_audit_facts
+from labwright.review.external_papers.verdicts import collect_audit_facts
 
 FILLER = "We compare two rules on points that a generator draws. " * 8
 OUT = {

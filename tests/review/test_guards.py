@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from labwright.evals.hostile.paper import BODY_TEXT, Attack, list_attacks
 from labwright.evals.injection import measure_attack
 from labwright.pdf.reader import PdfPage, PdfWord
-from labwright.review.judge import guard_paper, read_paper
-from labwright.review.judge.guards import ENCODED_REMOVED_MARK, is_visible, neutralise, remove_hidden
-from labwright.review.judge.paper_reader import quote_is_in
+from labwright.review.judge.guards import ENCODED_REMOVED_MARK, guard_paper, is_visible, neutralise, remove_hidden
+from labwright.review.judge.paper_reader import quote_is_in, read_paper
 
 NEEDS_TEX = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX")
 ATTACKS = list_attacks()

@@ -13,13 +13,15 @@ from pydantic import ValidationError
 from labwright.models.prompt_filters import format_mark
 from labwright.models.roles.judge import Exhibit, JudgeInputs, Rubric, build_answer_type
 from labwright.record.schema.paper import AuditFacts
-from labwright.review.judge import PaperError, RubricError, build_judge_inputs, build_judgement, read_paper, read_rubric
-from labwright.review.judge.judge import hash_rubric
+from labwright.review.judge.judge import build_judge_inputs, build_judgement, hash_rubric, read_rubric
 from labwright.review.judge.paper_reader import (
     Paper,
+    PaperError,
     PaperSection,
+    RubricError,
     make_excerpt,
     quote_is_in,
+    read_paper,
     split_markdown_sections,
     split_numbered_text,
 )
@@ -79,7 +81,7 @@ def test_a_rubric_of_ones_own_has_its_own_dimensions_and_scales(tmp_path: Path) 
     ("content", "words"),
     [
         ("name = ", "is not valid TOML"),
-        ("", "it has no \\[dimensions.NAME\\] tables"),
+        ("", ": Field required; docs/judge.md describes the format"),
         (OWN.replace('"1" = "perhaps", ', ""), "bands 0-0 and 2-2 leave a gap or overlap"),
         (OWN.replace('"1-3"', '"3-1"'), "band 3-1 runs backwards"),
         (OWN.replace('"2" =', '"two" ='), "'two', which is neither"),

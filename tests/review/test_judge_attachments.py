@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labwright.models.prompt_filters import MARK_PREFIX, cut_middle, strip_marks
-from labwright.review.judge import build_code_exhibit, read_file_exhibit, read_results_exhibit
+from labwright.review.judge.attachments import build_code_exhibit, read_file_exhibit, read_results_exhibit
 from labwright.review.judge.guards import neutralise
 
 MAIN = "import model\n\nif __name__ == '__main__':\n    print(model.fit())\n"

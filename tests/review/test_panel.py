@@ -15,26 +15,19 @@ from labwright.models.replay import ScriptedModel
 from labwright.models.roles.judge import build_answer_type
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
-from labwright.review.judge import (
-    GuardedPaper,
+from labwright.review.judge.attachments import build_code_exhibit, describe_exhibits, read_file_exhibit, render_pages
+from labwright.review.judge.guards import GuardedPaper, guard_paper
+from labwright.review.judge.judge import (
+    RUBRICS_FOLDER,
     JudgeCase,
     PanelMember,
-    Paper,
-    RubricError,
     ask_panel,
-    build_code_exhibit,
     find_rubric,
-    guard_paper,
     judge_case,
     load_bundled_rubrics,
-    read_file_exhibit,
-    read_paper,
     read_rubric,
-    render_pages,
 )
-from labwright.review.judge.attachments import describe_exhibits
-from labwright.review.judge.judge import RUBRICS_FOLDER
-from labwright.review.judge.paper_reader import PaperSection
+from labwright.review.judge.paper_reader import Paper, PaperSection, RubricError, read_paper
 from tests.review.test_judge import BODY, FIGURES, QUOTE, given_answer, pdf
 
 pytestmark = pytest.mark.slow

@@ -27,7 +27,7 @@ from labwright.models.roles.figures import (
     Plots,
     VisionInputs,
 )
-from labwright.models.roles.judge import Influence, JudgeAnswer, JudgeInputs, build_answer_type
+from labwright.models.roles.judge import JUDGE, Influence, JudgeAnswer, JudgeInputs
 from labwright.models.roles.node_assessment import FeedbackInputs, StageReport, SummaryInputs
 from labwright.models.roles.paper_revision import CiteQueries, CopyEdits, ReflectInputs, Reflection, TextEdit
 from labwright.models.roles.paper_writing import (
@@ -222,8 +222,8 @@ def _answer_code(inputs: CodeInputs) -> Program:
     elif inputs.kind == "draft":
         drawn = plots_code(label="")
     elif inputs.kind == "debug":
-        assert inputs.parent is not None and inputs.parent.failure is not None
-        assert inputs.parent.failure.kind == "other", inputs.parent.failure
+        assert inputs.parent is not None and inputs.parent.node.failure is not None
+        assert inputs.parent.node.failure.kind == "other", inputs.parent.node.failure
         varies = "what was wrong"
     elif inputs.kind == "improve":
         shrinkage = (0.1, 0.3, 0.05)[inputs.ordinal % 3]
@@ -245,7 +245,7 @@ def _answer_vision(inputs: VisionInputs) -> FigureReviews:
 
 
 def _answer_feedback(inputs: FeedbackInputs) -> NodeVerdict:
-    return NodeVerdict(sound=bool(inputs.measurements), analysis="It measured what it planned.")
+    return NodeVerdict(sound=bool(inputs.node.measurements), analysis="It measured what it planned.")
 
 
 def _answer_summary(_: SummaryInputs) -> StageReport:
@@ -330,7 +330,7 @@ def _answer_judge(inputs: JudgeInputs) -> JudgeAnswer:
     quote = "We measure whether shrinkage helps."
     scores = {one.name: {"score": 5, "reason": "fair", "quote": quote} for one in inputs.rubric.dimensions}
     scores["novelty"] = {**scores["novelty"], "quote": "nobody has ever shrunk a mean before"}
-    return build_answer_type(inputs.rubric).model_validate(
+    return JUDGE.get_output_type(inputs).model_validate(
         {
             "scores": scores,
             "confidence": 3,

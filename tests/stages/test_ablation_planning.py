@@ -299,7 +299,7 @@ def test_planned_ablations_are_taken_up_in_order_once_each_and_then_the_stage_en
     assert [one.ablation.name for one in asked if one.ablation] == ["no-mean", "no-weight", "no-grand"]
     assert len(world.model.inputs["ablation_plan"]) == 1
     inputs = world.model.inputs["ablation_plan"][0]
-    assert inputs.most == 4 and inputs.method.id == state.search.stages["agenda"].best
+    assert inputs.most == 4 and inputs.method.node.id == state.search.stages["agenda"].best
     assert "lab.submit" in inputs.method.experiment
 
 

@@ -81,7 +81,7 @@ async def test_a_score_of_withheld_rows_makes_a_node_suspect_which_is_debugged_a
     assert [one.kind for one in first.findings] == ["unseen labels"] and "lab.submit" in first.failure.message
     assert any(node.kind == "debug" and node.parent == first.id for node in others)
     parent = next(one.parent for one in asked if one.kind == "debug")
-    assert parent is not None and "lab.submit" in parent.findings[0]
+    assert parent is not None and "lab.submit" in str(parent.node.findings[0])
     assert "cannot have the labels" in render_incidents(bench.state)
 
 

@@ -16,7 +16,7 @@ from labwright.models.client import Models
 from labwright.models.errors import ModelOutputInvalid, ModelRefused, ModelUnavailable
 from labwright.models.offline.researcher import OfflineResearcher
 from labwright.models.replay import ScriptedModel
-from labwright.models.roles.judge import Influence, InfluenceInputs, JudgeInputs, build_answer_type
+from labwright.models.roles.judge import JUDGE, Influence, InfluenceInputs, JudgeInputs
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import EventLog, read_state
 from labwright.record.events.paper_events import PaperJudged
@@ -26,7 +26,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.retention import list_recorded_files
 from labwright.record.run_folder import RunFolder, hash_file
 from labwright.record.schema.paper import Judgement
-from labwright.review.judge import collect_record_facts
+from labwright.review.judge.attachments import collect_record_facts
 from labwright.search.settings import SearchSettings
 from labwright.stages.paper.appendix import render_appendix
 from labwright.stages.paper.disclosure import build_supplement_tables
@@ -54,7 +54,7 @@ def reader(**changes: Any) -> ScriptedModel:
             one.name: {"score": 6, "reason": "clear", "quote": QUOTES.get(one.name, finished_run.QUOTE)}
             for one in inputs.rubric.dimensions
         }
-        return build_answer_type(inputs.rubric).model_validate(
+        return JUDGE.get_output_type(inputs).model_validate(
             {"scores": scores, "confidence": 4, "strengths": ["s"], "weaknesses": ["w"], **FIGURES, **changes}
         )
 

@@ -324,8 +324,9 @@ def test_a_comparison_is_answered_once_and_recorded(
     found = story.log.state.search.comparisons["n0001", "n0005"]
     assert (found.k, found.better, found.reasons) == (decided.k, node, "B reads its constant.")
     [inputs] = asked
-    assert (inputs.a.id, inputs.b.id, inputs.b.varies) == ("n0001", "n0005", "v5")
-    assert inputs.a.experiment == "X = 1\n" and inputs.b.analysis == "analysis of n0005"
+    assert (inputs.a.node.id, inputs.b.node.id, inputs.b.node.varies) == ("n0001", "n0005", "v5")
+    assert inputs.a.experiment == "X = 1\n" and inputs.b.node.verdict is not None
+    assert inputs.b.node.verdict.analysis == "analysis of n0005"
     assert inputs.difference == "", "both programs are the same here"
     assert inputs.noise == {"digits": pytest.approx(0.005)}, "of the mean over the cells that decide"
 

@@ -58,7 +58,7 @@ class Leaving(ScriptedModel):
         if not isinstance(reply.output, Program) or not isinstance(request.inputs, CodeInputs):
             return reply
         parent = request.inputs.parent
-        reads = READS.replace("NODE", parent.id) if parent is not None and parent.artifacts else ""
+        reads = READS.replace("NODE", parent.node.id) if parent is not None and parent.artifacts else ""
         if parent is not None and parent.artifacts:
             assert parent.artifacts == ("means.npy",)
         files = tuple(

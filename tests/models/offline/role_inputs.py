@@ -16,7 +16,7 @@ from labwright.models.roles.study_plan import CatalogueEntry, PlanInputs
 from labwright.record.result_macros import print_name
 from labwright.record.schema.data_plan import DatasetFacts
 from labwright.record.schema.idea import read_idea
-from labwright.record.schema.nodes import Failure, NodeKind, StageName
+from labwright.record.schema.nodes import Failure, Node, NodeKind, StageName
 from labwright.record.schema.paper import FinalFigure
 from labwright.review.evidence.violations import ALLOWED_LITERALS, Evidence
 
@@ -71,7 +71,8 @@ def write_program(inputs: CodeInputs) -> OfflineProgram:
 
 
 def make_brief(one: OfflineProgram, failure: Failure | None = None, kind: NodeKind = "draft") -> NodeBrief:
-    return NodeBrief(id="n1", kind=kind, plan=one.program.plan, failure=failure, files=one.files)
+    node = Node(id="n1", decision=1, parent=None, stage="preliminary", kind=kind, seed=1)
+    return NodeBrief(node=node.model_copy(update={"plan": one.program.plan, "failure": failure}), files=one.files)
 
 
 def make_agenda_winner() -> OfflineProgram:

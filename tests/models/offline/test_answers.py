@@ -44,7 +44,7 @@ from labwright.models.roles.study_plan import (
 )
 from labwright.record.schema.data_plan import DataPlan, Measurement
 from labwright.record.schema.idea import Idea
-from labwright.record.schema.nodes import NodeVerdict
+from labwright.record.schema.nodes import Attempt, Node, NodeVerdict
 from labwright.record.schema.paper import AxesFacts, FigureFacts
 from labwright.stages.difference_tables import find_tuning_faults
 from labwright.stages.paper.outline import build_section_inputs, group_sections
@@ -84,6 +84,12 @@ def measured(values: dict[str, float], dataset: str = "digits") -> tuple[Measure
     )
 
 
+def make_measured(measurements: tuple[Measurement, ...]) -> Node:
+    """A tuned node with these values."""
+    attempt = Attempt(number=1, seconds=1.0, measurements=measurements)
+    return Node(id="n3", decision=3, parent=None, stage="tuning", kind="tune", seed=1, attempts=(attempt,))
+
+
 ALL = measured({condition: 0.5 - 0.1 * condition.startswith("method") for condition in PLAN.conditions})
 VISION = VisionInputs(
     data_plan=PLAN,
@@ -96,10 +102,8 @@ FEEDBACK = FeedbackInputs(
     data_plan=PLAN,
     stage="tuning",
     kind="tune",
-    plan="",
-    varies="",
+    node=make_measured(ALL),
     code={},
-    measurements=ALL,
     parent_measurements=measured({"method@noise20": 0.9}),
 )
 COMPARE = CompareInputs(
@@ -108,8 +112,8 @@ COMPARE = CompareInputs(
     stage="tuning",
     noise={"digits": 0.1},
     difference="",
-    a=NodeBrief(kind="improve", id="n3", plan="", varies="EPOCHS=20", measurements=ALL),
-    b=NodeBrief(kind="improve", id="n4", plan="", varies="EPOCHS=40", measurements=ALL),
+    a=NodeBrief(node=make_measured(ALL)),
+    b=NodeBrief(node=make_measured(ALL)),
 )
 SUMMARY = SummaryInputs(
     idea=IDEA,
@@ -242,15 +246,15 @@ def test_a_replot_for_another_reason_is_drawn_anew() -> None:
 
 
 def test_the_verdict_names_what_was_not_measured() -> None:
-    verdict = ask("feedback", FEEDBACK.model_copy(update={"measurements": ALL[:-1]}), NodeVerdict)
+    verdict = ask("feedback", FEEDBACK.model_copy(update={"node": make_measured(ALL[:-1])}), NodeVerdict)
     assert isinstance(verdict, NodeVerdict)
     assert not verdict.sound and "Missing: digits method@noise40." in verdict.analysis
     good = ask("feedback", FEEDBACK, NodeVerdict)
     assert isinstance(good, NodeVerdict) and good.sound and "on digits noise0, digits noise20" in good.analysis
     ablated = measured({f"without-smoothing@{level.name}": 0.4 for level in PLAN.levels})
     changes = {"stage": "ablation", "kind": "ablate"}
-    alone = ask("feedback", FEEDBACK.model_copy(update={**changes, "measurements": ablated}), NodeVerdict)
-    partly = ask("feedback", FEEDBACK.model_copy(update={**changes, "measurements": ablated[1:]}), NodeVerdict)
+    alone = ask("feedback", FEEDBACK.model_copy(update={**changes, "node": make_measured(ablated)}), NodeVerdict)
+    partly = ask("feedback", FEEDBACK.model_copy(update={**changes, "node": make_measured(ablated[1:])}), NodeVerdict)
     assert isinstance(alone, NodeVerdict) and isinstance(partly, NodeVerdict)
     assert alone.sound and not partly.sound
 
@@ -258,7 +262,9 @@ def test_the_verdict_names_what_was_not_measured() -> None:
 def test_where_higher_is_better_the_words_turn() -> None:
     plan = PLAN.model_copy(update={"metrics": tuple(one for one in PLAN.metrics if one.higher_is_better)})
     found = tuple(one.model_copy(update={"name": "accuracy"}) for one in ALL)
-    verdict = ask("feedback", FEEDBACK.model_copy(update={"data_plan": plan, "measurements": found}), NodeVerdict)
+    verdict = ask(
+        "feedback", FEEDBACK.model_copy(update={"data_plan": plan, "node": make_measured(found)}), NodeVerdict
+    )
     assert isinstance(verdict, NodeVerdict)
     assert "better validation accuracy than baseline in no comparison" in verdict.analysis
     drawn = ask("figures", FIGURES.model_copy(update={"data_plan": plan}), FigureScript)
