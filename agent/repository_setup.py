@@ -144,36 +144,31 @@ def copy_repository(settings: Settings, folder: RunFolder) -> Settings:
     return settings.model_copy(update={"code": code.model_copy(update=known)})
 
 
-def import_repository(
-    settings: Settings, folder: RunFolder, kind: StudyKind = "paper"
-) -> tuple[Settings, StudyRepository | None]:
+def import_repository(settings: Settings, folder: RunFolder) -> tuple[Settings, StudyRepository | None]:
     """Copy the repository and open it with its environment. Raises `RepositoryError`, `ExecutorError`."""
     settings = copy_repository(settings, folder)
     if settings.code.repository is None:
         return settings, None
     opened = open_repository(settings, folder)
-    if kind == "paper":  # the log of the other kinds has the packages, with how they deviate from what is required
-        packages = dict(opened.environment.packages)
-        settings = settings.model_copy(update={"code": settings.code.model_copy(update={"packages": packages})})
-    return settings, opened
+    update = {"packages": opened.environment.facts.packages}
+    return settings.model_copy(update={"code": settings.code.model_copy(update=update)}), opened
 
 
-def open_repository(settings: Settings, folder: RunFolder, state: RunState | None = None) -> StudyRepository:
+def open_repository(settings: Settings, folder: RunFolder) -> StudyRepository:
     """Open the repository for running its cells. Raises `RepositoryError`, `ExecutorError`."""
-    built = state.repository.environment if state is not None else None
     code, mirror = settings.code, open_mirror(folder)
     environment = build_environment(
         mirror.read_texts(code.tree),
         settings.sandbox,
         python=code.python,
         mounts={name: Path(path) for name, path in code.mounts.items()},
-        installed_before=built.packages if built is not None else code.packages,
+        installed_before=code.packages,
     )
     check_command_environment(
         environment.command_environment,
         KernelConfig(settings.sandbox, determine_isolation(settings.sandbox), folder.cache),
     )
-    return StudyRepository(mirror, environment, parse_hidden_output(settings), settings.sandbox.device)
+    return StudyRepository(mirror, environment, parse_hidden_output(settings))
 
 
 def build_report_files(state: RunState, folder: RunFolder) -> dict[str, str]:

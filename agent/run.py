@@ -97,7 +97,7 @@ def start_study(
         folder = RunFolder(root)
         folder.create_folders()
         try:
-            settings, repository = import_repository(settings, folder, kind)
+            settings, repository = import_repository(settings, folder)
             write_file(root / "idea.json", idea.model_dump_json(by_alias=True, indent=1))
             write_file(root / "config.yaml", settings_to_yaml(settings))
             python = settings.sandbox.python

@@ -267,7 +267,7 @@ class RunProcess:
             )
         repository = self.repository
         if repository is None and self.settings.code.repository is not None:
-            repository = await asyncio.to_thread(open_repository, self.settings, self.folder, self.log.state)
+            repository = await asyncio.to_thread(open_repository, self.settings, self.folder)
         executor.repository = repository
         self._attach(self._build_context(executor, repository))
         if self.log.state.open_gate is not None:

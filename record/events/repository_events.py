@@ -40,8 +40,6 @@ class EnvironmentBuilt(FrozenModel):
     """The environment in which commands of the repository run."""
 
     type: Literal["environment_built"] = "environment_built"
-    how: Literal["given", "interpreter", "beside"]
-    """Given interpreter, the program's own, or the program's own with packages installed alongside."""
     python: str = Field(description="Python version")
     packages: dict[str, str] = Field(default_factory=dict, description="packages installed alongside, name -> version")
     deviations: tuple[EnvironmentDeviation, ...] = ()

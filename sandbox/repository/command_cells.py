@@ -73,7 +73,6 @@ class StudyRepository:
     mirror: GitMirror
     environment: RepositoryEnvironment
     redactor: OutputRedactor = field(default_factory=OutputRedactor)
-    device: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,7 @@ class CommandWorker:
         metrics = [parse_metric(text, OUTPUT_FOLDER) for text in places if text]
         await asyncio.to_thread(prepare_checkout, checkout, metrics, OUTPUT_FOLDER)
         words = code.build_words(arm, cell, order.task.setting)
-        argv = build_command_line(code.command, cell.seed, words, device=self.repository.device)
+        argv = build_command_line(code.command, cell.seed, words, device=self.repository.environment.facts.device)
         env = code.command.env
         if code.traced:
             remove_path(checkout, TRACE_FOLDER)

@@ -22,6 +22,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from labwright.record.events.repository_events import EnvironmentBuilt
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.repository import CommandSpace, EnvironmentDeviation, RepositoryCommand
 from labwright.sandbox.isolation.interpreter import format_environment, inspect_interpreter
@@ -45,27 +46,23 @@ _PIN_PATTERN = re.compile(r"(?<![<>~!=])={2,3}\s*([^\s,;+*]+?)(?:\.\*)?(?:\+[\w.
 
 @dataclass(frozen=True)
 class RepositoryEnvironment:
-    """The environment of commands and its recorded facts."""
+    """The environment of commands and its recorded facts. Its mounts include the folders that settings make
+    readable."""
 
     command_environment: CommandEnvironment
-    how: Literal["given", "interpreter", "beside"]
-    version: str
-    packages: Mapping[str, str]
-    deviations: tuple[EnvironmentDeviation, ...]
-    mounts: Mapping[str, str]
-    """Name -> fingerprint, including the folders that settings make readable."""
+    facts: EnvironmentBuilt
 
     @property
     def text(self) -> str:
         """All packages, for `environment.txt` of a run."""
-        return format_environment(self.command_environment.python, self.packages)
+        return format_environment(self.command_environment.python, self.facts.packages)
 
     @property
     def digest(self) -> str:
         """Hash of everything on which a run depends besides its files, command line and seed."""
-        runs = inspect_interpreter(self.command_environment.python)
-        packages = sorted(runs.packages.items()), sorted(self.packages.items())
-        content = (runs.version, *packages, sorted(self.mounts.items()))
+        runs, facts = inspect_interpreter(self.command_environment.python), self.facts
+        packages = sorted(runs.packages.items()), sorted(facts.packages.items())
+        content = (runs.version, *packages, sorted(facts.mounts.items()))
         return hashlib.sha256(repr(content).encode()).hexdigest()
 
 
@@ -104,8 +101,10 @@ def build_environment(
                 deviations.append(EnvironmentDeviation(wanted=str(requirement), found=why))
         elif not requirement.specifier.contains(found, prereleases=True):
             deviations.append(EnvironmentDeviation(wanted=str(requirement), found=found))
-    how, command = "given" if python else "interpreter", CommandEnvironment(program, mounts=mounted)
-    environment = RepositoryEnvironment(command, how, runs.version, {}, tuple(deviations), fingerprints)
+    facts = EnvironmentBuilt(
+        python=runs.version, deviations=tuple(deviations), mounts=fingerprints, device=settings.device
+    )
+    environment = RepositoryEnvironment(CommandEnvironment(program, mounts=mounted), facts)
     if python or not missing:
         return environment
     words = [f"{name}=={version}" for name, version in (installed_before or {}).items()]
@@ -132,8 +131,8 @@ def add_packages(
 
     A pin that cannot be met is relaxed to newer versions.
     """
-    requirements = list(requirements)
-    known = [f"{name}=={version}" for name, version in environment.packages.items()]
+    requirements, command_environment, facts = list(requirements), environment.command_environment, environment.facts
+    known = [f"{name}=={version}" for name, version in facts.packages.items()]
     accepted, why = {word: word for word in requirements}, dict[str, str]()
 
     def install() -> PackageOverlay | None:
@@ -149,18 +148,14 @@ def add_packages(
             overlay = install()
         except PackageError as second_error:
             why |= dict.fromkeys(accepted, _format_cause(second_error))
-    deviations = [EnvironmentDeviation(wanted=word, found=f"not installed: {line}") for word, line in why.items()]
-    if overlay is None:
-        return replace(environment, deviations=(*environment.deviations, *deviations))
-    versions = overlay.lock.packages
-    for word in (word for word, other in accepted.items() if word != other):
-        version = versions.get(canonicalize_name(Requirement(word).name), "")
-        deviations.append(EnvironmentDeviation(wanted=word, found=version))
-    command_environment = replace(environment.command_environment, packages=overlay.folder)
-    deviations = (*environment.deviations, *deviations)
-    return replace(
-        environment, how="beside", packages=versions, command_environment=command_environment, deviations=deviations
-    )
+    found, packages = {word: f"not installed: {line}" for word, line in why.items()}, facts.packages
+    if overlay is not None:
+        packages, command_environment = overlay.lock.packages, replace(command_environment, packages=overlay.folder)
+        relaxed = (word for word, other in accepted.items() if word != other)
+        found |= {word: packages.get(canonicalize_name(Requirement(word).name), "") for word in relaxed}
+    deviations = (EnvironmentDeviation(wanted=word, found=other) for word, other in found.items())
+    update = {"packages": packages, "deviations": (*facts.deviations, *deviations)}
+    return RepositoryEnvironment(command_environment, facts.model_copy(update=update))
 
 
 def _resolve_one_by_one(

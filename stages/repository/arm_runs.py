@@ -14,14 +14,13 @@ from dataclasses import dataclass, replace
 from typing import TypeVar, cast
 
 from labwright.models.errors import BudgetSpent
-from labwright.record.events.repository_events import EnvironmentBuilt, RepositoryImported
 from labwright.record.events.search_events import CellsRequired, DecisionMade, NodeJudged, NodeProposed
 from labwright.record.run_folder import hash_texts, seal_source, write_file
-from labwright.record.schema.data_plan import DatasetFacts
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Cell, CellRun, Failure, Node, NodeKind, StageName, format_node_id
 from labwright.record.schema.repository import RepositoryCommand
 from labwright.record.source_tree import ArmCode, RepositoryProgram, build_program
+from labwright.sandbox.datasets import RepositoryDataset
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.repository.environment import RepositoryEnvironment
 from labwright.sandbox.repository.git_mirror import GitMirror
@@ -291,39 +290,10 @@ async def prepare_repository(context: RunContext) -> None:
     code, repository, known = context.code, context.repository, context.state.repository
     assert code.repository is not None and repository is not None and repository.environment is not None
     if code.truth is not None:
-        truth = read_truth(code.truth).without_splits
-        facts = DatasetFacts(
-            name=next(iter(context.sources)),
-            source=str(code.truth),
-            features=0,
-            classes=0,
-            sizes={},
-            fingerprint="",
-            seed=0,
-        )
-        write_labels(truth, truth.add_facts(facts), context.folder.labels)
+        (data,), truth = context.sources.values(), read_truth(code.truth).without_splits
+        assert isinstance(data, RepositoryDataset)
+        write_labels(truth, truth.add_facts(data.build_facts(seed=0)), context.folder.labels)
     if known.imported is None:
-        taken = repository.mirror.describe_import(code.commit, code.tree)
-        context.recorder.append(
-            RepositoryImported(
-                repository=str(code.repository),
-                commit=taken.commit,
-                tree=taken.tree,
-                snapshot=taken.is_snapshot,
-                files=taken.files,
-                bytes=taken.bytes,
-                faults=taken.faults,
-            )
-        )
+        context.recorder.append(repository.mirror.describe_import(code.repository, code.commit, code.tree))
     if known.environment is None:
-        found = repository.environment
-        context.recorder.append(
-            EnvironmentBuilt(
-                how=found.how,
-                python=found.version,
-                packages=dict(found.packages),
-                deviations=found.deviations,
-                mounts=dict(found.mounts),
-                device=context.sandbox.device,
-            )
-        )
+        context.recorder.append(repository.environment.facts)

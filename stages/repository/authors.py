@@ -137,8 +137,8 @@ def format_machine(sandbox: SandboxSettings, environment: RepositoryEnvironment,
     python, added = environment.command_environment.python, environment.command_environment.packages
     runs = inspect_interpreter(python)
     modules = list_distributions(python, *filter(None, [added and str(added)]))
-    packages, missing = find_imported({**runs.packages, **environment.packages}, modules, code)
-    lacking = [f"{one.wanted}: {one.found or 'not available'}" for one in environment.deviations]
+    packages, missing = find_imported({**runs.packages, **environment.facts.packages}, modules, code)
+    lacking = [f"{one.wanted}: {one.found or 'not available'}" for one in environment.facts.deviations]
     return (
         f"Device: {sandbox.device}. Python {runs.version}. Packages that the repository imports: "
         + (", ".join(f"{name} {version}" for name, version in sorted(packages.items())) or "none")

@@ -391,8 +391,8 @@ def _check_pins(
     before: RepositoryEnvironment, made: RepositoryEnvironment, pins: Sequence[str]
 ) -> RepositoryEnvironment:
     """Return an environment with packages added. Raises `RepositoryError` if none could be installed."""
-    if pins and made.packages == before.packages:
-        raise RepositoryError("; ".join(f"{one.wanted}: {one.found}" for one in made.deviations[-len(pins) :]))
+    if pins and made.facts.packages == before.facts.packages:
+        raise RepositoryError("; ".join(f"{one.wanted}: {one.found}" for one in made.facts.deviations[-len(pins) :]))
     return made
 
 
