@@ -19,13 +19,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, read_source
 from labwright.record.schema.data_plan import DataPlan, parse_arm
 from labwright.record.schema.nodes import StudyKind
-from labwright.record.source_tree import (
-    OVERRIDES_PLACEHOLDER,
-    RepositoryProgram,
-    format_arm_path,
-    parse_arm_code,
-    parse_program,
-)
+from labwright.record.source_tree import OVERRIDES_PLACEHOLDER, format_arm_path, parse_arm_code, parse_program
 from labwright.sandbox.isolation.bubblewrap import KernelConfig, determine_isolation
 from labwright.sandbox.repository.command import OutputRedactor, check_command_environment
 from labwright.sandbox.repository.command_cells import StudyRepository
@@ -182,25 +176,9 @@ def user_repository(
     settings: Settings, folder: RunFolder, opened: StudyRepository | None = None
 ) -> StudiedRepository | None:
     """Return the stages' view of the repository; None if experiments are written from scratch."""
-    code = settings.code
-    if code.repository is None:
+    if settings.code.repository is None:
         return None
-    return StudiedRepository(
-        RepositoryProgram(
-            commit=code.commit,
-            tree=code.tree,
-            command=code.command_record,
-            name="",
-            test_metric=code.test_metric,
-            predictions=code.predictions,
-            environment=opened.environment.digest if opened is not None else "",
-        ),
-        open_mirror(folder),
-        parse_expected(code.expect) if code.expect else None,
-        code.frozen,
-        code.space,
-        opened.environment if opened is not None else None,
-    )
+    return StudiedRepository(settings.code, open_mirror(folder), opened.environment if opened is not None else None)
 
 
 def find_writing_lines(run: Path, state: RunState, key: str) -> tuple[SourceLocation, ...]:

@@ -337,7 +337,6 @@ class RunProcess:
             ),
             budget=budget,
             repository=user_repository(settings, self.folder, repository),
-            code=settings.code,
             ablation=settings.ablation,
             question=settings.question,
             sandbox=settings.sandbox,

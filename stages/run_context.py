@@ -10,6 +10,7 @@ import math
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,7 +33,6 @@ from labwright.record.schema.data_plan import DataPlan, DatasetFacts
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.idea import Idea, ResearchQuestion
 from labwright.record.schema.nodes import Failure, GateName, NodeStep
-from labwright.record.schema.repository import CommandSpace, ExpectedResult
 from labwright.record.source_tree import RepositoryProgram
 from labwright.record.tuning_results import build_effective_plan
 from labwright.sandbox.datasets import DatasetSources, build_registry
@@ -93,17 +93,29 @@ MIN_QUIET_SECONDS = 60.0
 class StudiedRepository:
     """The user's repository that a study measures."""
 
-    code: RepositoryProgram
-    """The part of every cell's program that does not depend on a plan."""
+    settings: CodeSettings
     mirror: GitMirror
-    expected: ExpectedResult | None = None
-    """The expected result of the unmodified repository."""
-    frozen_patterns: tuple[str, ...] = ()
-    """Patterns of files that no patch may change."""
-    space: CommandSpace = field(default_factory=CommandSpace)
-    """The options that the user declared as configurable."""
-    environment: RepositoryEnvironment | None = None
+    built: RepositoryEnvironment | None = None
     """The environment of its commands; None in a dry run, which runs none."""
+
+    @property
+    def environment(self) -> RepositoryEnvironment:
+        assert self.built is not None
+        return self.built
+
+    @cached_property
+    def code(self) -> RepositoryProgram:
+        """The part of every cell's program that does not depend on a plan."""
+        code = self.settings
+        return RepositoryProgram(
+            commit=code.commit,
+            tree=code.tree,
+            command=code.command_record,
+            name="",
+            test_metric=code.test_metric,
+            predictions=code.predictions,
+            environment=self.built.digest if self.built is not None else "",
+        )
 
 
 @dataclass(frozen=True)
@@ -120,7 +132,6 @@ class RunContext:
     budget: Budget | None = None
     repository: StudiedRepository | None = None
     """The user's repository, whose command the cells run; None: a model writes the experiments."""
-    code: CodeSettings = field(default_factory=CodeSettings)
     ablation: AblationSettings = field(default_factory=AblationSettings)
     question: ResearchQuestion | None = None
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
@@ -163,6 +174,12 @@ class RunContext:
     @property
     def state(self) -> RunState:
         return self.recorder.state
+
+    @property
+    def studied(self) -> StudiedRepository:
+        """The repository, in a study of one."""
+        assert self.repository is not None
+        return self.repository
 
     @property
     def retry_seconds(self) -> float:

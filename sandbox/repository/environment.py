@@ -22,9 +22,10 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from labwright.record.baseline_check import parse_expected
 from labwright.record.events.repository_events import EnvironmentBuilt
 from labwright.record.schema import FrozenModel
-from labwright.record.schema.repository import CommandSpace, EnvironmentDeviation, RepositoryCommand
+from labwright.record.schema.repository import CommandSpace, EnvironmentDeviation, ExpectedResult, RepositoryCommand
 from labwright.sandbox.isolation.interpreter import format_environment, inspect_interpreter
 from labwright.sandbox.job import PackageError, RepositoryError
 from labwright.sandbox.packages import (
@@ -291,6 +292,11 @@ class CodeSettings(FrozenModel):
         default_factory=dict,
         description="set automatically: packages installed for the command, which a resumed run reuses",
     )
+
+    @property
+    def expected(self) -> ExpectedResult | None:
+        """The expected result of the unmodified repository. Raises `ExpectedError`."""
+        return parse_expected(self.expect) if self.expect else None
 
     @property
     def command_record(self) -> RepositoryCommand:

@@ -97,8 +97,7 @@ class ArmRuns:
 
     @property
     def mirror(self) -> GitMirror:
-        assert self.context.repository is not None
-        return self.context.repository.mirror
+        return self.context.studied.mirror
 
     @property
     def dataset(self) -> str:
@@ -120,10 +119,9 @@ class ArmRuns:
         traced: bool = False,
     ) -> RepositoryArm:
         """Build an arm that adds words to the command and changes the setup's tree to `tree` (empty: no change)."""
-        assert self.context.repository is not None
         metric = parse_metric(setup.command.metric)
         program = RepositoryProgram(
-            commit=self.context.repository.code.commit,
+            commit=self.context.studied.settings.commit,
             tree=setup.tree,
             command=setup.command,
             name=setup.command.metric_name,
@@ -287,8 +285,9 @@ def read_value(found: Node | CellRun | None, metric: str) -> float | None:
 
 async def prepare_repository(context: RunContext) -> None:
     """Record the imported repository and its environment, and store the labels of its predictions out of its reach."""
-    code, repository, known = context.code, context.repository, context.state.repository
-    assert code.repository is not None and repository is not None and repository.environment is not None
+    repository, known = context.studied, context.state.repository
+    code = repository.settings
+    assert code.repository is not None
     if code.truth is not None:
         (data,), truth = context.sources.values(), read_truth(code.truth).without_splits
         assert isinstance(data, RepositoryDataset)

@@ -82,8 +82,8 @@ async def let_author_work(
 
     Raises `ModelError`, `ExecutorError`, `RepositoryError`.
     """
-    executor, repository = context.executor, context.repository
-    assert isinstance(executor, LocalExecutor) and executor.repository is not None and repository is not None
+    executor, repository, frozen = context.executor, context.studied, context.studied.settings.frozen
+    assert isinstance(executor, LocalExecutor) and executor.repository is not None
     if isinstance(work, str):
         await wait_to_start(context)
         client = context.models.make_client(decision_number(context.recorder, RunTask(task=work)), 0)
@@ -101,11 +101,11 @@ async def let_author_work(
         setup.environment.command_environment,
         run_command,
         name=f"author-{client.decision}",
-        frozen=repository.frozen_patterns,
+        frozen=frozen,
         env=setup.command.env,
         redact=executor.repository.redactor.redact,
     ) as tools:
-        inputs = inputs.model_copy(update={"steps": AuthorLimits().steps, "frozen": repository.frozen_patterns})
+        inputs = inputs.model_copy(update={"steps": AuthorLimits().steps, "frozen": frozen})
         author = Author(client, tools, result, check)
         if isinstance(work, str):
             author.find_limit = lambda: context.state.limit_reason
@@ -212,8 +212,7 @@ def _parse_values(argv: Sequence[str]) -> dict[str, str]:
 async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTrace, surroundings: str) -> PartsFound:
     """Return the parts that an author names, what it left out, and why there are no parts; without a budget of runs.
     Raises `TooLate` if a limit of the study came first."""
-    assert context.repository is not None
-    code = index_code(context.repository.mirror.read_texts(setup.tree))
+    code = index_code(context.studied.mirror.read_texts(setup.tree))
     inputs = PartsInputs(
         known=(*await list_document_facts(context), *list_method_facts(code, setup.command)),
         functions=list_functions(code, trace),

@@ -65,7 +65,7 @@ async def reproduce(context: RunContext) -> None:
         await RepositoryReproduction(context, found).reproduce()
     elif context.state.limit_reason is None:
         context.recorder.append(
-            BaselineChecked(tree=context.code.tree, mean=None, spread=None, verdict="failed", why=found)
+            BaselineChecked(tree=context.studied.settings.tree, mean=None, spread=None, verdict="failed", why=found)
         )
 
 
@@ -76,15 +76,13 @@ async def _find_command(context: RunContext) -> CommandFound | str:
     """
     if (known := context.state.repository.command) is not None:
         return known
-    code, repository = context.code, context.repository
-    assert repository is not None and repository.environment is not None
+    repository, code = context.studied, context.studied.settings
     given = code.command_record if code.command else None
     if given is not None and code.metric:
         texts = repository.mirror.read_texts(code.tree)
         words = () if given.seeded else find_seed_args(index_code(texts), given.argv)
         why = f"no seed is set, although the command accepts {' '.join(words)}: add it to compare runs by seed"
-        expected = parse_expected(code.expect) if code.expect else None
-        found = CommandFound(command=given, expected=expected, by="person", why=why if words else "")
+        found = CommandFound(command=given, expected=code.expected, by="person", why=why if words else "")
     elif not context.models.has_author:
         lacking = " and ".join(["--command"] * (given is None) + ["--metric"] * (not code.metric))
         raise CatalogueError(f"the offline model reads no documents: give {lacking}, or name a model with --model")
@@ -130,7 +128,7 @@ class _Preparation:
 
     async def prepare(self) -> _Prepared | str:
         """Return the prepared command, or why there is none. Raises `ModelError`, `ExecutorError`."""
-        code, index = self._context.code, index_code(self._texts)
+        code, index = self._context.studied.settings, index_code(self._texts)
         facts = [*await list_document_facts(self._context), *list_command_facts(index, self._setup.command)]
         given = [f"--command {code.command}"] * bool(code.command) + [f"--metric {code.metric}"] * bool(code.metric)
         given += [f"--env {name}={value}" for name, value in code.env.items()]
@@ -171,8 +169,9 @@ class _Preparation:
         wrong = list(find_preparation_faults(self._command, command, self._texts, changed))
         if (metric := self._setup.command.metric) and command.metric != metric:
             wrong.append(f"the metric is given: {metric}")
-        given = self._context.code.command_record
-        if self._context.code.command and find_script(command.argv, after) != find_script(given.argv, after):
+        code = self._context.studied.settings
+        given = code.command_record
+        if code.command and find_script(command.argv, after) != find_script(given.argv, after):
             wrong.append(f"the user gave the program {format_command_line(given.argv)}: keep it")
         if wrong:
             return "\n".join(wrong)
@@ -217,7 +216,7 @@ class _Preparation:
 
     def _build(self, answer: PreparedCommand, tree: str) -> _Prepared:
         """Return the command with its setup and repairs. Raises `RepositoryError`, `UsageError`."""
-        code, before = self._context.code, self._setup
+        code, before = self._context.studied.settings, self._setup
         seeded = any("{seed}" in word for word in answer.words)
         command = RepositoryCommand(
             argv=answer.words,
@@ -263,10 +262,9 @@ class RepositoryReproduction:
     """The repository as it runs today."""
 
     def __post_init__(self) -> None:
-        context, repository = self.context, self.context.repository
-        assert repository is not None and repository.environment is not None
+        context, repository = self.context, self.context.studied
         self.runs = ArmRuns(context)
-        self.setup = CommandSetup(repository.code.tree, self.command.command, repository.environment)
+        self.setup = CommandSetup(repository.settings.tree, self.command.command, repository.environment)
         self.arm = self._build_arm(self.setup, UNMODIFIED)
         for event in context.state.repository.repairs:
             self.setup = self._apply_repair(event.repair)
@@ -275,8 +273,7 @@ class RepositoryReproduction:
 
     def _build_arm(self, setup: CommandSetup, title: str, *, traced: bool = False) -> RepositoryArm:
         """Build an arm of the repository with a setup, a change of the present arm."""
-        assert self.context.repository is not None
-        base, title = replace(setup, tree=self.context.repository.code.tree), cut_line(title)
+        base, title = replace(setup, tree=self.context.studied.settings.tree), cut_line(title)
         # an author may have prepared it before anything was run
         is_first = title == UNMODIFIED or not (traced or self.runs.list_nodes(self.arm))
         kind = "draft" if is_first else "replicate" if traced else "debug"
@@ -287,7 +284,7 @@ class RepositoryReproduction:
 
     def build_trial(self, setup: CommandSetup, title: str) -> RepositoryArm:
         """Build the arm that tries a setup: the repository itself if nothing of it changes."""
-        return self._build_arm(setup, UNMODIFIED if setup.tree == self.context.code.tree else title)
+        return self._build_arm(setup, UNMODIFIED if setup.tree == self.context.studied.settings.tree else title)
 
     def accept_repair(self, failure: str, repair: RepositoryRepair) -> None:
         """Record a repair of an author, which was run, and use it."""

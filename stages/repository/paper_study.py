@@ -89,14 +89,14 @@ async def write_patched_program(
 
     Raises `NothingLeftError`, `ModelError`.
     """
-    assert context.repository is not None and isinstance(decided.action, ExpandTree)
+    assert isinstance(decided.action, ExpandTree)
     if any(arm.name == decided.action.arm and arm.role == "baseline" for arm in context.plan.arms):
         raise NothingLeftError(f"{decided.action.arm} is a baseline, which no patch may change")
     inputs = await to_thread(_build_inputs, context, decided)
     before = {one.name: ArmCode(words=one.words, patch=one.patch) for one in inputs.made} or {
         arm.name: ArmCode(words=arm.words) for arm in context.plan.arms
     }
-    builder = PatchBuilder(context.repository, code, context.plan, inputs, before)
+    builder = PatchBuilder(context.studied, code, context.plan, inputs, before)
 
     async def check(answer: Patches, tree: str) -> str:
         try:
@@ -107,8 +107,7 @@ async def write_patched_program(
             return str(error)
         return ""
 
-    assert context.repository.environment is not None
-    setup = CommandSetup(await to_thread(builder.build_start_tree), code.command, context.repository.environment)
+    setup = CommandSetup(await to_thread(builder.build_start_tree), code.command, context.studied.environment)
     made = await let_author_work(context, client, setup, inputs, Patches, check)
     answer = made.result
     if answer is None:
@@ -202,7 +201,7 @@ class PatchBuilder:
 
     def _check_file(self, path: str, text: str) -> None:
         base = self.repository.mirror.read_texts(self.code.tree)
-        if pattern := next((one for one in self.repository.frozen_patterns if fnmatch(path, one)), ""):
+        if pattern := next((one for one in self.repository.settings.frozen if fnmatch(path, one)), ""):
             raise SourceTreeError(f"{path} is frozen ({pattern}) and may not change")
         metrics = [parse_metric(one) for one in (self.code.command.metric, self.code.test_metric) if one]
         if path in (*(one.place for one in metrics), self.code.predictions.partition(":")[0]):
@@ -233,14 +232,14 @@ class PatchBuilder:
 
 def _build_inputs(context: RunContext, decided: DecisionMade) -> PatchingInputs:
     """Build the inputs for an author of patches that expands a node."""
-    of, action, plan = context.repository, decided.action, context.plan
-    assert of is not None and isinstance(action, ExpandTree)
+    action, plan = decided.action, context.plan
+    assert isinstance(action, ExpandTree)
     made: dict[str, ArmCode] = {}
     if action.parent is not None:
         source, parent = read_source(context.folder.get_source_path(action.parent)), context.state.nodes[action.parent]
         made = {name: parse_arm_code(source, name) for name in list_arms(parent, plan)}
     method = next(arm.name for arm in plan.arms if arm.role == "method")
-    repository = show_repository(of, context.state.repository.baseline, metric=plan.primary_metric.name)
+    repository = show_repository(context.studied, context.state.repository.baseline, metric=plan.primary_metric.name)
     return PatchingInputs(
         **{name: value for name, value in build_code_inputs(context, decided) if name in AuthorInputs.model_fields},
         repository=repository,
@@ -283,7 +282,7 @@ def show_repository(
         map=context.map,
         shown=context.shown,
         left_out=context.left_out,
-        frozen=repository.frozen_patterns,
+        frozen=repository.settings.frozen,
     )
 
 
@@ -346,7 +345,7 @@ class RepositoryPlanning:
             **{name: getattr(shared, name) for name in PlanningInputs.model_fields},
             dataset=self.data,
             direction=command.direction,
-            space=self.repository.space,
+            space=self.repository.settings.space,
             repository=show_repository(self.repository, checked, first_files=find_documents(texts)[:3]),
             options=tuple(map(str, list_options(command.argv, code))),
             keys=tuple(f"{one}{end}" for one in find_keys(command.argv, code)),
@@ -354,7 +353,7 @@ class RepositoryPlanning:
 
     def fit_plan(self, plan: DataPlan) -> tuple[DataPlan, tuple[str, ...]]:
         """Return the plan with the user's settings applied, and its faults."""
-        plan, faults = apply_space(plan, self.repository.space)
+        plan, faults = apply_space(plan, self.repository.settings.space)
         plan = add_tuning_reasons(plan)
         if not self.repository.code.predictions:  # there are no values per example
             hypotheses = tuple(one.model_copy(update={"unit": "seeds", "cluster": ""}) for one in plan.hypotheses)

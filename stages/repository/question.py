@@ -162,9 +162,9 @@ class QuestionStudy:
     """The study of one question."""
 
     def __init__(self, context: RunContext) -> None:
-        assert context.question is not None and context.repository is not None
-        self.context, self.question, self.mirror = context, context.question, context.repository.mirror
-        self.texts = self.mirror.read_texts(context.code.tree)
+        assert context.question is not None
+        self.context, self.question, self.mirror = context, context.question, context.studied.mirror
+        self.texts = self.mirror.read_texts(context.studied.settings.tree)
 
     @property
     def state(self) -> RunState:
@@ -187,11 +187,10 @@ class QuestionStudy:
     # --- runs ---------------------------------------------------------------------------------------------------------
 
     def _build_setup(self, argv: Sequence[str], metric: str) -> CommandSetup:
-        assert self.context.repository is not None and self.context.repository.environment is not None
         command = RepositoryCommand(
             argv=tuple(argv), metric=metric, direction="min" if self.question.better == "min" else "max"
         )
-        return CommandSetup(self.context.code.tree, command, self.context.repository.environment)
+        return CommandSetup(self.context.studied.settings.tree, command, self.context.studied.environment)
 
     async def _measure_unmodified(self) -> str:
         """Run the question's command for every seed and summarize the results; empty without a command. Raises
@@ -347,7 +346,7 @@ class QuestionStudy:
         variables = {FIRST_SEED: str(first_seed), SEEDS: str(seeds)}
         before = first or next(reversed(list_experiment_nodes(self.state)), None)
         program = RepositoryProgram(
-            commit=self.context.code.commit,
+            commit=self.context.studied.settings.commit,
             tree=setup.tree,
             command=setup.command.model_copy(update={"env": setup.command.env | variables}),
             name="",
