@@ -21,11 +21,12 @@ from labwright.record.schema.data_plan import DataPlan, parse_arm
 from labwright.record.schema.nodes import StudyKind
 from labwright.record.source_tree import OVERRIDES_PLACEHOLDER, format_arm_path, parse_arm_code, parse_program
 from labwright.sandbox.isolation.bubblewrap import KernelConfig, determine_isolation
+from labwright.sandbox.metrics import METRICS
 from labwright.sandbox.repository.command import OutputRedactor, check_command_environment
 from labwright.sandbox.repository.command_cells import StudyRepository
 from labwright.sandbox.repository.environment import CodeSettings, build_environment
 from labwright.sandbox.repository.git_mirror import GitMirror, open_mirror
-from labwright.sandbox.repository.metric import PREDICTIONS_KIND, parse_metric
+from labwright.sandbox.repository.metric import parse_metric
 from labwright.sandbox.repository.predictions import check_truth
 from labwright.stages.repository import ablation_report
 from labwright.stages.repository.paper_study import find_repository_faults
@@ -45,20 +46,18 @@ def check_code(settings: Settings, kind: StudyKind = "paper") -> None:
         if code.command or code.metric or code.predictions or code.truth:
             raise UsageError("--command, --metric, --predictions and --truth require --code")
         return
+    _check_predictions(settings, kind)
     if kind == "paper":
-        _check_predictions(settings)
         if not code.command or not (code.metric or code.predictions):
             lacking = "--metric" if code.command else "--command"
             where = "the command, with {seed} in place of the seed, and where its result is"
             raise UsageError(f"--code needs {lacking}: {where}")
         parse_hidden_output(settings)
-    elif code.truth is not None:
-        check_truth(code.truth, code.repository, list(code.mounts.values()))
-    if code.metric:
-        parse_metric(code.metric)
+    _check_command(code)
+    if metric := code.command_record.metric:
+        parse_metric(metric)
     if code.expect:
         parse_expected(code.expect)
-    _check_command(code)
 
 
 def check_repository_plan(plan: DataPlan, settings: Settings) -> None:
@@ -110,7 +109,7 @@ def _check_command(code: CodeSettings) -> None:
         raise UsageError(f"--command {code.command!r}: there is no {lacking} in the repository; it contains {there}")
 
 
-def _check_predictions(settings: Settings) -> None:
+def _check_predictions(settings: Settings, kind: StudyKind) -> None:
     """Refuse predictions and labels that cannot be scored. Raises `UsageError`, `RepositoryError`."""
     code = settings.code
     if bool(code.predictions) != (code.truth is not None):
@@ -120,11 +119,12 @@ def _check_predictions(settings: Settings) -> None:
         )
     if code.truth is None or code.repository is None:
         return
-    if code.metric or code.test_metric:
+    if kind == "paper" and (code.metric or code.test_metric):
         raise UsageError("--predictions are scored by the plan's metrics: omit --metric and --test-metric")
+    if kind == "ablation" and code.metric not in METRICS:
+        raise UsageError(f"--predictions FILE requires a --metric for predictions: {', '.join(METRICS)}")
     if settings.sandbox.network == "on":
         raise UsageError("--truth must stay hidden, but sandbox.network=on could expose it: turn it off")
-    parse_metric(f"{PREDICTIONS_KIND}:{code.predictions}@")  # must be inside the checkout, where old files are removed
     check_truth(code.truth, code.repository, list(code.mounts.values()))
 
 

@@ -113,7 +113,6 @@ class StudiedRepository:
             command=code.command_record,
             name="",
             test_metric=code.test_metric,
-            predictions=code.predictions,
             environment=self.built.digest if self.built is not None else "",
         )
 

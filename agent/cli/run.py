@@ -81,9 +81,7 @@ from labwright.record.run_folder import RunFolder
 from labwright.record.schema.idea import Idea, ResearchQuestion, read_idea
 from labwright.record.schema.nodes import StudyKind
 from labwright.sandbox.hub import fetch_model, parse_pretrained
-from labwright.sandbox.metrics import METRICS
 from labwright.sandbox.packages import restore_packages
-from labwright.sandbox.repository.metric import PREDICTIONS_KIND
 from labwright.sandbox.scorers import copy_frozen_scorers
 from labwright.stages.data_planning import find_unmet_needs
 from labwright.stages.ideation.idea_checks import is_text_path
@@ -214,14 +212,7 @@ def write(args: Write) -> int:
 def ablate(args: Ablate) -> int:
     repository = args.repository.absolute()
     settings = choose_reviewer(compose_settings(config=args.config, flags=args.flags))
-    code = settings.code
-    if bool(code.predictions) != (code.truth is not None) or (code.predictions and code.metric not in METRICS):
-        raise UsageError(
-            f"--predictions FILE requires --truth TABLE and a --metric for predictions: {', '.join(METRICS)}"
-        )
-    metric = f"{PREDICTIONS_KIND}:{code.predictions}@{code.metric}" if code.predictions else code.metric
-    changes = {"code.repository": str(repository), "code.metric": metric, "code.predictions": ""}
-    settings = override_settings(settings.model_dump(mode="json"), changes)
+    settings = override_settings(settings.model_dump(mode="json"), {"code.repository": str(repository)})
     slug = to_slug(repository.name)
     texts = {
         "name": f"ablate-{slug}",

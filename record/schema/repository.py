@@ -40,7 +40,10 @@ class RepositoryCommand(FrozenModel):
 
     argv: tuple[str, ...] = Field(min_length=1, description="the first word `python` stands for its interpreter")
     env: dict[str, str] = Field(default_factory=dict, description="variables in addition to those of every run")
-    metric: str = Field(description="FILE.json:a.b, FILE.csv:column@last, FILE.txt:REGEX, stdout:REGEX or output:REGEX")
+    metric: str = Field(
+        description="FILE.json:a.b, FILE.csv:column@last, FILE.txt:REGEX, stdout:REGEX, output:REGEX, or for scored "
+        "predictions predictions:FILE@METRIC, without METRIC if the plan has the metrics"
+    )
     direction: MetricDirection = "max"
     seeded: bool = True
 
@@ -56,6 +59,12 @@ class RepositoryCommand(FrozenModel):
         if kind == "predictions":
             return rest.rpartition("@")[2]
         return rest.partition("@")[0]
+
+    @property
+    def predictions(self) -> str:
+        """FILE[:COLUMN] of the predictions that the program scores; empty: it reads the metric."""
+        kind, _, rest = self.metric.partition(":")
+        return rest.rpartition("@")[0] if kind == "predictions" else ""
 
     def build_argv(self, seed: int, *, out: str = "out", device: str = "cpu") -> list[str]:
         """Return the command line of one run."""

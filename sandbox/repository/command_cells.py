@@ -46,14 +46,7 @@ from labwright.sandbox.output import MAX_TAIL_CHARS, LiveOutput
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome, OutputRedactor
 from labwright.sandbox.repository.environment import RepositoryEnvironment
 from labwright.sandbox.repository.git_mirror import GitMirror
-from labwright.sandbox.repository.metric import (
-    PREDICTIONS_KIND,
-    MetricReading,
-    ResultMetric,
-    parse_metric,
-    prepare_checkout,
-    read_metric,
-)
+from labwright.sandbox.repository.metric import MetricReading, ResultMetric, parse_metric, prepare_checkout, read_metric
 from labwright.sandbox.repository.predictions import submit_predictions
 from labwright.sandbox.repository.trace import TRACE_FOLDER, TRACE_VARIABLES, add_hook, copy_trace
 from labwright.sandbox.results import measure_attempt
@@ -126,9 +119,7 @@ class CommandWorker:
         tree = await asyncio.to_thread(mirror.apply_patch, code.tree, arm.patch)
         checkout.parent.mkdir(parents=True, exist_ok=True)
         await asyncio.to_thread(mirror.checkout, tree, checkout)
-        predictions = f"{PREDICTIONS_KIND}:{code.predictions}@" if code.predictions else ""
-        places = predictions or code.command.metric, code.test_metric
-        metrics = [parse_metric(text, OUTPUT_FOLDER) for text in places if text]
+        metrics = [parse_metric(text, OUTPUT_FOLDER) for text in (code.command.metric, code.test_metric) if text]
         await asyncio.to_thread(prepare_checkout, checkout, metrics, OUTPUT_FOLDER)
         words = code.build_words(arm, cell, order.task.setting)
         argv = build_command_line(code.command, cell.seed, words, device=self.repository.environment.facts.device)
@@ -154,7 +145,7 @@ class CommandWorker:
         finished = FinishedCommand(ran, checkout, folder, began)
         if code.results is not None:
             return await asyncio.to_thread(self._record_script_results, cell, code.results, finished)
-        if predictions:
+        if code.command.predictions:
             return await asyncio.to_thread(self._score_predictions, cell, metrics[0].place, finished)
         return await asyncio.to_thread(self._record_readings, cell, code.name, finished, metrics)
 

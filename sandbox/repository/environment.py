@@ -37,6 +37,7 @@ from labwright.sandbox.packages import (
     resolve_packages,
 )
 from labwright.sandbox.repository.command import CommandEnvironment
+from labwright.sandbox.repository.metric import PREDICTIONS_KIND
 from labwright.sandbox.settings import SandboxSettings
 
 _REQUIREMENT_FILES = "requirements.txt requirements/base.txt requirements/requirements.txt pyproject.toml".split()
@@ -305,7 +306,7 @@ class CodeSettings(FrozenModel):
         return RepositoryCommand(
             argv=argv,
             env=self.env,
-            metric=self.metric,
+            metric=f"{PREDICTIONS_KIND}:{self.predictions}@{self.metric}" if self.predictions else self.metric,
             direction=self.direction,
             seeded=any("{seed}" in word for word in argv),
         )

@@ -131,7 +131,7 @@ async def check_repository(context: RunContext, seed: int) -> None:
     if plan is not None:
         baseline, code = next(arm for arm in plan.arms if arm.role == "baseline"), build_plan_code(code, plan)
         level = next((one for one in plan.level_names if plan.has_cell(plan.datasets[0].name, baseline.name, one)), "")
-    data, name = next(iter(context.sources)), code.name or code.command.metric
+    data, name = next(iter(context.sources)), code.name or code.command.metric_name
     await to_thread(
         materialise, data, views=context.folder.views, labels=context.folder.labels, seed=seed, sources=context.sources
     )

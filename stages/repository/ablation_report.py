@@ -41,7 +41,6 @@ from labwright.record.schema.repository import (
     UnrankedOutcome,
     format_command_line,
 )
-from labwright.sandbox.repository.metric import PREDICTIONS_KIND
 from labwright.stages.paper.latex import build_tex_environment
 
 # What is particular to ablations: gates of mutations, the floor, joint effects, and the verdicts of the report. An
@@ -267,7 +266,7 @@ def build_report_files(state: RunState) -> dict[str, str]:
         "is_metric_given": bool(state.read_setting("code.metric")),
         "is_seeded": any("{seed}" in word for word in ran),
         "is_exact": code.baseline is not None and code.baseline.is_exact,
-        "is_scored": found is not None and found.command.metric.startswith(PREDICTIONS_KIND),
+        "is_scored": found is not None and bool(found.command.predictions),
         "baseline": compute_baseline_claim(state),
         "fresh_baseline": compute_baseline_claim(state, fresh=True),
         "floor": ablation.tried_mutations.get((WHOLE_TRAINING, 0)),

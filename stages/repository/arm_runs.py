@@ -24,7 +24,6 @@ from labwright.sandbox.datasets import RepositoryDataset
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.repository.environment import RepositoryEnvironment
 from labwright.sandbox.repository.git_mirror import GitMirror
-from labwright.sandbox.repository.metric import PREDICTIONS_KIND, parse_metric
 from labwright.sandbox.repository.predictions import read_truth, write_labels
 from labwright.search.scheduler import NodeKilled, list_all_results
 from labwright.stages.measuring import TooLate
@@ -119,13 +118,11 @@ class ArmRuns:
         traced: bool = False,
     ) -> RepositoryArm:
         """Build an arm that adds words to the command and changes the setup's tree to `tree` (empty: no change)."""
-        metric = parse_metric(setup.command.metric)
         program = RepositoryProgram(
             commit=self.context.studied.settings.commit,
             tree=setup.tree,
             command=setup.command,
             name=setup.command.metric_name,
-            predictions=metric.place if metric.kind == PREDICTIONS_KIND else "",
             environment=setup.environment.digest,
             traced=traced,
         )

@@ -204,7 +204,7 @@ class PatchBuilder:
         if pattern := next((one for one in self.repository.settings.frozen if fnmatch(path, one)), ""):
             raise SourceTreeError(f"{path} is frozen ({pattern}) and may not change")
         metrics = [parse_metric(one) for one in (self.code.command.metric, self.code.test_metric) if one]
-        if path in (*(one.place for one in metrics), self.code.predictions.partition(":")[0]):
+        if path in [one.place.partition(":")[0] for one in metrics]:
             raise SourceTreeError(f"{path} contains the result, which only the program may write")
         if text != base.get(path) and (why := find_tampering(path, base.get(path, ""), text, METRIC_NAME)):
             raise SourceTreeError(why)
@@ -263,7 +263,8 @@ def show_repository(
     """Build the view of the unmodified repository, starting with `first_files`; `metric` is the name of its metric."""
     code = repository.code
     context = build_context(repository.mirror.read_texts(code.tree), code.command.argv, first_files)
-    read, name = code.command.metric or f"{code.predictions}, predictions scored by the program", metric
+    predictions = code.command.predictions
+    read = f"{predictions}, predictions scored by the program" if predictions else code.command.metric
     as_it_is = ""
     if checked is not None and checked.mean is not None and checked.seconds is not None:
         spread = (
@@ -271,13 +272,13 @@ def show_repository(
             if checked.spread is not None
             else "with one seed"
         )
-        value = f"{name or code.command.metric} {checked.mean:.6g}"
+        value = f"{metric or read} {checked.mean:.6g}"
         as_it_is = f"{value} {spread}, in {checked.seconds:.3g} s per run"
     return ShownRepository(
         as_it_is=as_it_is,
         command=format_command_line(code.command.argv),
-        metric=read + (f" ({name})" if name else ""),
-        scored=bool(code.predictions),
+        metric=read + (f" ({metric})" if metric else ""),
+        scored=bool(predictions),
         test_metric=bool(code.test_metric),
         map=context.map,
         shown=context.shown,
@@ -355,14 +356,14 @@ class RepositoryPlanning:
         """Return the plan with the user's settings applied, and its faults."""
         plan, faults = apply_space(plan, self.repository.settings.space)
         plan = add_tuning_reasons(plan)
-        if not self.repository.code.predictions:  # there are no values per example
+        if not self.repository.settings.predictions:  # there are no values per example
             hypotheses = tuple(one.model_copy(update={"unit": "seeds", "cluster": ""}) for one in plan.hypotheses)
             plan = plan.model_copy(update={"hypotheses": hypotheses})
         code = index_code(self.repository.mirror.read_texts(self.repository.code.tree))
         return plan, (
             *faults,
             *find_repository_faults(plan, self.data, self.repository.code.command, code),
-            *_find_planner_faults(plan, scored=bool(self.repository.code.predictions)),
+            *_find_planner_faults(plan, scored=bool(self.repository.settings.predictions)),
         )
 
 
