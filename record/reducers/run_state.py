@@ -246,7 +246,7 @@ class RepositoryState:
     imported: RepositoryImported | None = None
     environment: EnvironmentBuilt | None = None
     command: CommandFound | None = None
-    repairs: list[RepairMade] = field(default_factory=list[RepairMade])
+    repair: RepairMade | None = None
     baseline: BaselineChecked | None = None
 
 

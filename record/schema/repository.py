@@ -34,8 +34,6 @@ class RepositoryCommand(FrozenModel):
     """The command that produces the repository's result. Words may contain {seed}, {out} and {device}.
 
     The command may begin with `cd FOLDER &&`.
-
-    `seeded`: whether the seed has an effect; otherwise runs are compared unpaired.
     """
 
     argv: tuple[str, ...] = Field(min_length=1, description="the first word `python` stands for its interpreter")
@@ -45,7 +43,11 @@ class RepositoryCommand(FrozenModel):
         "predictions predictions:FILE@METRIC, without METRIC if the plan has the metrics"
     )
     direction: MetricDirection = "max"
-    seeded: bool = True
+
+    @property
+    def seeded(self) -> bool:
+        """Whether it takes a seed; otherwise runs are compared unpaired."""
+        return any("{seed}" in word for word in self.argv)
 
     @property
     def metric_name(self) -> str:
@@ -100,16 +102,6 @@ class EnvironmentDeviation(FrozenModel):
 
     wanted: str
     found: str = Field(description="empty: not available")
-
-
-class RepositoryRepair(FrozenModel):
-    """Everything that makes the command run."""
-
-    reason: str
-    edits: tuple[RepositoryEdit, ...] = ()
-    argv: tuple[str, ...] = Field(default=(), description="the whole command line, if it changes")
-    env: dict[str, str] = Field(default_factory=dict)
-    pins: tuple[str, ...] = ()
 
 
 BaselineVerdict = Literal["reproduced", "differs", "unchecked", "failed"]

@@ -302,13 +302,11 @@ class CodeSettings(FrozenModel):
     @property
     def command_record(self) -> RepositoryCommand:
         """The command in the form used by the record."""
-        argv = tuple(shlex.split(self.command)) or ("python",)
         return RepositoryCommand(
-            argv=argv,
+            argv=tuple(shlex.split(self.command)) or ("python",),
             env=self.env,
             metric=f"{PREDICTIONS_KIND}:{self.predictions}@{self.metric}" if self.predictions else self.metric,
             direction=self.direction,
-            seeded=any("{seed}" in word for word in argv),
         )
 
 

@@ -249,22 +249,18 @@ def build_report_files(state: RunState) -> dict[str, str]:
     """Return the content of every file by name."""
     code, ablation, found = state.repository, state.ablation, state.repository.command
     assert code.imported is not None
-    repairs = [one.repair for one in code.repairs]
-    given = found.command.argv if found is not None else ()
-    ran = next((one.argv for one in reversed(repairs) if one.argv), given)
-    variables = found.command.env if found is not None else {}
-    for repair in repairs:
-        variables = variables | repair.env
-    words = (*(f"{name}={value}" for name, value in sorted(variables.items())), *ran)
+    given = found and found.command
+    ran = code.repair.command if code.repair is not None else given
+    words = (*(f"{name}={value}" for name, value in sorted(ran.env.items())), *ran.argv) if ran is not None else ()
     values = {
         "name": Path(code.imported.repository).name,
         "code": code,
         "ablation": ablation,
         "command": found,
         "command_line": format_command_line(words),
-        "replaced": format_command_line(given) if ran != given else "",
+        "replaced": format_command_line(given.argv) if given and ran and ran.argv != given.argv else "",
         "is_metric_given": bool(state.read_setting("code.metric")),
-        "is_seeded": any("{seed}" in word for word in ran),
+        "is_seeded": ran is not None and ran.seeded,
         "is_exact": code.baseline is not None and code.baseline.is_exact,
         "is_scored": found is not None and bool(found.command.predictions),
         "baseline": compute_baseline_claim(state),
@@ -296,7 +292,7 @@ def to_json(state: RunState) -> dict[str, Any]:
         "code": dump(code.imported),
         "environment": dump(code.environment),
         "command": dump(code.command),
-        "repairs": [dump(one) for one in code.repairs],
+        "repairs": [dump(code.repair)] if code.repair is not None else [],
         "baseline": dump(code.baseline),
         "parts": [
             part.model_dump(mode="json") | {"ways": [way.what for way in part.ways], "tried": gates[part.name]}

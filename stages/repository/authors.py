@@ -24,15 +24,7 @@ from labwright.models.roles.experiment_code import CoderFact, CoderInputs, HandI
 from labwright.models.roles.repository import PartsInputs, ProposedParts
 from labwright.record.events.repository_events import PartsFound
 from labwright.record.schema.decisions import RunTask
-from labwright.record.schema.repository import (
-    PartWay,
-    ProposedPart,
-    RepositoryCommand,
-    RepositoryEdit,
-    RepositoryPart,
-    UnexaminedPart,
-    build_edit,
-)
+from labwright.record.schema.repository import PartWay, ProposedPart, RepositoryCommand, RepositoryPart, UnexaminedPart
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation.interpreter import inspect_interpreter, list_distributions
 from labwright.sandbox.job import RepositoryError
@@ -183,17 +175,6 @@ def find_preparation_faults(
             yield why
 
 
-def build_edits(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[RepositoryEdit, ...]:
-    """Return the edits that turn the text files of one tree into those of another. Raises `RepositoryError`."""
-    if lost := sorted(before.keys() - after.keys()):
-        raise RepositoryError(f"{lost[0]} was removed: change files, but remove none")
-    return tuple(
-        build_edit(path, before[path], text) if path in before else RepositoryEdit(path=path, new=text)
-        for path, text in after.items()
-        if before.get(path) != text
-    )
-
-
 def _parse_values(argv: Sequence[str]) -> dict[str, str]:
     """Map each option or key to its value."""
     found: dict[str, str] = {}
@@ -237,12 +218,11 @@ async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTra
         for name, _, why in left
     }
     parts = tuple(build_part(one, code) for one in made.result.parts)
-    whole = made.result.whole
     return PartsFound(
         budget=0,
         parts=parts,
         rest=tuple(one for name, one in rest.items() if name not in {part.name for part in parts}),
-        floors=(whole,) if whole is not None else (),
+        whole=made.result.whole,
         why=made.result.reasons,
     )
 

@@ -97,8 +97,8 @@ def test_an_author_finds_the_command_and_the_parts(tmp_path: Path) -> None:
     found = json.loads((out / "ablations.json").read_text())
     assert found["command"]["by"] == "model" and found["command"]["command"]["metric"] == "output:r2: ([0-9.]+)"
     [repair] = found["repairs"]
-    assert repair["failure"] == "" and repair["repair"]["edits"]
-    assert f"- {REASONS}\n" in (out / "report.md").read_text()
+    assert repair["failure"] == "" and "+rng = np.random.default_rng(opts.seed)" in repair["patch"]
+    assert f"\n{REASONS}\n" in (out / "report.md").read_text()
     logged = run_scientist("logs", out).stdout
     assert logged.count("started, first call: read") == 1 and logged.count("started, first call: hand_in") == 1
     assert found["baseline"]["same_seed"] == "same digits" and found["baseline"]["verdict"] == "unchecked"
