@@ -211,6 +211,8 @@ def _find_repository_ending(state: RunState) -> tuple[int, str]:
     baseline = state.repository.baseline
     if baseline is not None and baseline.verdict in ("reproduced", "unchecked"):
         return RELEASED, ""
+    if baseline is not None and baseline.verdict == "differs":
+        return FINDINGS, "the result differs from the expected one: to ablate it anyway, give --accept-baseline"
     return FINDINGS, (baseline is not None and baseline.why) or "the result was not reproduced"
 
 

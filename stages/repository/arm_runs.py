@@ -19,7 +19,7 @@ from labwright.record.run_folder import hash_texts, seal_source, write_file
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Cell, CellRun, Failure, Node, NodeKind, StageName, format_node_id
 from labwright.record.schema.repository import RepositoryCommand
-from labwright.record.source_tree import ArmCode, RepositoryProgram, build_program
+from labwright.record.source_tree import ArmCode, RepositoryProgram, ScriptResults, build_program
 from labwright.sandbox.datasets import RepositoryDataset
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.repository.environment import RepositoryEnvironment
@@ -116,8 +116,10 @@ class ArmRuns:
         kind: NodeKind = "ablate",
         parent: str | None = None,
         traced: bool = False,
+        results: ScriptResults | None = None,
     ) -> RepositoryArm:
-        """Build an arm that adds words to the command and changes the setup's tree to `tree` (empty: no change)."""
+        """Build an arm that adds words to the command and changes the setup's tree to `tree` (empty: no change).
+        `results`: what its command measures, instead of the metric."""
         program = RepositoryProgram(
             commit=self.context.studied.settings.commit,
             tree=setup.tree,
@@ -125,6 +127,7 @@ class ArmRuns:
             name=setup.command.metric_name,
             environment=setup.environment.digest,
             traced=traced,
+            results=results,
         )
         patch = self.mirror.build_diff(setup.tree, tree) if tree and tree != setup.tree else ""
         source = build_program((), program, {name: ArmCode(words=tuple(words), patch=patch)})

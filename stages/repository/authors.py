@@ -66,15 +66,19 @@ async def let_author_work(
     result: type[H],
     check: Callable[[H, str], Awaitable[str]],
     find_environment: Callable[[], RepositoryEnvironment] | None = None,
+    *,
+    protected: Sequence[str] = (),
 ) -> AuthorWork[H]:
     """Let an author work on a scratch copy of the setup's tree, and return what it made.
 
     `work` is the client of a node, or the name of a task outside the search, which ends at a limit of the study.
-    `find_environment` returns the environment of its commands, if that is not the setup's.
+    `find_environment` returns the environment of its commands, if that is not the setup's. `protected` are patterns of
+    files that may not change, besides those of the settings.
 
     Raises `ModelError`, `ExecutorError`, `RepositoryError`.
     """
-    executor, repository, frozen = context.executor, context.studied, context.studied.settings.frozen
+    executor, repository = context.executor, context.studied
+    frozen = (*repository.settings.frozen, *protected)
     assert isinstance(executor, LocalExecutor) and executor.repository is not None
     if isinstance(work, str):
         await wait_to_start(context)

@@ -43,7 +43,7 @@ from labwright.sandbox.repository.command_cells import read_script_results
 from labwright.sandbox.repository.environment import build_environment
 from labwright.stages import measuring
 from tests.agent.test_cli_bad_input import refused
-from tests.evals.exp_set import LIBRARY, make_repository
+from tests.evals.exp_set import make_repository
 from tests.repositories import run_git
 
 pytestmark = pytest.mark.slow
@@ -87,13 +87,7 @@ def write(path: str, text: str) -> ToolCall:
 
 HAND_IN = ToolCall(tool="hand_in", arguments={"script": SCRIPT, "reasons": "draws with both spreads"})
 BROKEN = (write("work/spread.py", "import no_such\n"), HAND_IN, write("work/spread.py", CODE), HAND_IN)
-PROTECTED = (
-    write("work/spread.py", CODE),
-    write("lib/draws.py", "x = 1\n"),
-    HAND_IN,
-    write("lib/draws.py", LIBRARY),
-    HAND_IN,
-)
+PROTECTED = (write("work/spread.py", CODE), write("lib/draws.py", "x = 1\n"), HAND_IN)
 FAR = "validation/repo/distance/far"
 HIGHER = {"metric": "distance", "arm": "far", "against": "near", "is": "higher"}
 
@@ -150,7 +144,7 @@ class Author:
         if isinstance(inputs, ExperimentInputs):
             assert request.conversation is not None
             self.results = [one.result for one in request.conversation.exchanges]
-            calls = PROTECTED if "lib/*" in inputs.known[0].text else BROKEN
+            calls = PROTECTED if "lib/*" in inputs.frozen else BROKEN
             return calls[min(len(self.results), len(calls) - 1)]
         if inputs.requests_left == 3 and not inputs.requested:
             return DesignAnswer(wants=("lib/draws.py:draws",))
@@ -315,7 +309,7 @@ def test_a_protected_file_stays_and_the_repository_as_it_is_comes_first(author: 
     assert asked("ask.toml") == 0
     [told] = {one.known[0].text for one in author.asked if isinstance(one, ExperimentInputs)}
     assert "The unmodified repository gave 0.5 over 2 seeds" in told
-    assert "lib/draws.py is protected and may not change" in author.results[2]
+    assert "lib/draws.py is frozen (lib/*) and may not change" in author.results[1]
     report = (tmp_path / "runs" / "q" / "report.md").read_text()
     assert "the unmodified repository, seed 1: measured" in report
 
