@@ -18,14 +18,7 @@ from pathlib import PurePosixPath
 from labwright.models.client import ModelClient
 from labwright.models.errors import ModelOutputInvalid
 from labwright.models.roles.experiment_code import AuthorInputs, Program
-from labwright.models.roles.repository import (
-    ArmPatch,
-    Patches,
-    PatchingInputs,
-    ShownArm,
-    ShownRepository,
-    check_patches,
-)
+from labwright.models.roles.repository import ArmPatch, Patches, PatchingInputs, ShownRepository, check_patches
 from labwright.models.roles.study_plan import PlanningInputs, RepositoryPlanInputs
 from labwright.record.estimands import list_main_arms
 from labwright.record.events.repository_events import BaselineChecked
@@ -44,11 +37,11 @@ from labwright.stages.repository.arm_runs import CommandSetup
 from labwright.stages.repository.authors import let_author_work
 from labwright.stages.repository.patch_scope import CodeIndex, find_tampering, index_code
 from labwright.stages.repository.program_facts import (
-    build_context,
     find_documents,
     find_keys,
     find_space_faults,
     list_options,
+    show_code,
     takes_overrides,
 )
 from labwright.stages.run_context import RunContext, StudiedRepository
@@ -93,9 +86,7 @@ async def write_patched_program(
     if any(arm.name == decided.action.arm and arm.role == "baseline" for arm in context.plan.arms):
         raise NothingLeftError(f"{decided.action.arm} is a baseline, which no patch may change")
     inputs = await to_thread(_build_inputs, context, decided)
-    before = {one.name: ArmCode(words=one.words, patch=one.patch) for one in inputs.made} or {
-        arm.name: ArmCode(words=arm.words) for arm in context.plan.arms
-    }
+    before = inputs.made or {arm.name: ArmCode(words=arm.words) for arm in context.plan.arms}
     builder = PatchBuilder(context.studied, code, context.plan, inputs, before)
 
     async def check(answer: Patches, tree: str) -> str:
@@ -222,12 +213,12 @@ class PatchBuilder:
         """Refuse arms that equal the unmodified repository or another arm."""
         roles = {arm.name: arm.role for arm in self.plan.arms}
         required = [arm for arm in (*list_main_arms(self.plan), *added) if roles.get(arm) != "baseline"]
-        seen = {(made.words, made.patch): name for name, made in arms.items() if roles.get(name) == "baseline"}
+        seen = {made: name for name, made in arms.items() if roles.get(name) == "baseline"}
         for arm in dict.fromkeys(required):
             made = arms.get(arm, ArmCode())
-            if (other := seen.get((made.words, made.patch))) is not None:
+            if (other := seen.get(made)) is not None:
                 raise SourceTreeError(f"arm {arm} is the same as {other}: it has no command words and no patch")
-            seen[made.words, made.patch] = arm
+            seen[made] = arm
 
 
 def _build_inputs(context: RunContext, decided: DecisionMade) -> PatchingInputs:
@@ -244,7 +235,7 @@ def _build_inputs(context: RunContext, decided: DecisionMade) -> PatchingInputs:
         **{name: value for name, value in build_code_inputs(context, decided) if name in AuthorInputs.model_fields},
         repository=repository,
         start=method if method in made else "",
-        made=tuple(ShownArm(name=name, words=one.words, patch=one.patch) for name, one in made.items()),
+        made=made,
     )
 
 
@@ -262,7 +253,6 @@ def show_repository(
 ) -> ShownRepository:
     """Build the view of the unmodified repository, starting with `first_files`; `metric` is the name of its metric."""
     code = repository.code
-    context = build_context(repository.mirror.read_texts(code.tree), code.command.argv, first_files)
     predictions = code.command.predictions
     read = f"{predictions}, predictions scored by the program" if predictions else code.command.metric
     as_it_is = ""
@@ -275,14 +265,12 @@ def show_repository(
         value = f"{metric or read} {checked.mean:.6g}"
         as_it_is = f"{value} {spread}, in {checked.seconds:.3g} s per run"
     return ShownRepository(
+        **dict(show_code(repository.mirror.read_texts(code.tree), code.command.argv, first_files)),
         as_it_is=as_it_is,
         command=format_command_line(code.command.argv),
         metric=read + (f" ({metric})" if metric else ""),
         scored=bool(predictions),
         test_metric=bool(code.test_metric),
-        map=context.map,
-        shown=context.shown,
-        left_out=context.left_out,
         frozen=repository.settings.frozen,
     )
 

@@ -20,7 +20,7 @@ from typing import Any, cast
 import yaml
 
 from labwright.models.roles.experiment_code import CoderFact
-from labwright.models.roles.repository import FunctionFact, ShownFile, SwitchFact
+from labwright.models.roles.repository import FunctionFact, ShownCode, ShownFile, SwitchFact
 from labwright.record.float_compare import parse_whole_number
 from labwright.record.schema import Scalar
 from labwright.record.schema.repository import (
@@ -438,22 +438,12 @@ EXCERPT_LINES = 160
 """Lines shown before and after a place of a long file."""
 
 
-@dataclass(frozen=True)
-class RepositoryContext:
-    """A repository as a model sees it."""
-
-    map: str
-    shown: tuple[ShownFile, ...]
-    left_out: int
-    """Number of text files not shown in full."""
-
-
-def build_context(texts: Mapping[str, str], argv: Sequence[str], first_files: Iterable[str] = ()) -> RepositoryContext:
+def show_code(texts: Mapping[str, str], argv: Sequence[str], first_files: Iterable[str] = ()) -> ShownCode:
     """Build the map and select the files nearest to the command; those of `first_files` come first."""
     code = index_code(texts)
     order = list(dict.fromkeys((*(path for path in first_files if path in texts), *order_by_distance(code, argv))))
     shown = _take_fitting([one for one in order if len(texts[one]) <= MAX_FILE_CHARS], texts, MAX_SHOWN_CHARS)
-    return RepositoryContext(format_map(code, argv, order), shown, len(texts) - len(shown))
+    return ShownCode(map=format_map(code, argv, order), shown=shown, left_out=len(texts) - len(shown))
 
 
 def read_requested(wants: Sequence[str], texts: Mapping[str, str]) -> tuple[tuple[ShownFile, ...], tuple[str, ...]]:

@@ -61,7 +61,7 @@ from labwright.stages.repository.ablation_report import load_templates
 from labwright.stages.repository.arm_runs import ArmRuns, CommandSetup, RepositoryArm
 from labwright.stages.repository.authors import format_machine, let_author_work
 from labwright.stages.repository.patch_scope import index_code
-from labwright.stages.repository.program_facts import build_context, list_files_fact, order_by_distance, read_requested
+from labwright.stages.repository.program_facts import list_files_fact, order_by_distance, read_requested, show_code
 from labwright.stages.run_context import RunContext, ask_until_sound, decision_number, wait_to_start
 
 # Check the conclusion of a question: a model writes it, and the program prints every number in it by its key. A digit
@@ -370,12 +370,10 @@ class QuestionStudy:
         """Return the recorded design, or ask for one; files that the model wants to see first are shown."""
         if (known := self.state.question.design) is not None:
             return known.design
-        client, repository = await self._make_client("design"), build_context(self.texts, self.question.run)
+        client = await self._make_client("design")
         inputs = QuestionInputs(
+            **dict(show_code(self.texts, self.question.run)),
             asked=self.question,
-            map=repository.map,
-            shown=repository.shown,
-            left_out=repository.left_out,
             packages=self.context.packages,
             as_it_is=as_it_is,
             requests_left=MAX_REQUESTS,
