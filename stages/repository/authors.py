@@ -9,14 +9,10 @@ the offline model names the parts (`models.offline.repository_author`), through 
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
-from pathlib import PurePosixPath
 from typing import TypeVar
-
-from packaging.utils import canonicalize_name
 
 from labwright.models.author import Author, AuthorLimits, AuthorWork
 from labwright.models.client import ModelClient
@@ -26,7 +22,7 @@ from labwright.record.events.repository_events import PartsFound
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.repository import PartWay, ProposedPart, RepositoryCommand, RepositoryPart, UnexaminedPart
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.isolation.interpreter import inspect_interpreter, list_distributions
+from labwright.sandbox.isolation.interpreter import inspect_interpreter
 from labwright.sandbox.job import RepositoryError
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome
 from labwright.sandbox.repository.environment import RepositoryEnvironment
@@ -37,13 +33,7 @@ from labwright.sandbox.settings import SandboxSettings
 from labwright.stages.document_summaries import format_statements, read_context
 from labwright.stages.measuring import TooLate
 from labwright.stages.repository.arm_runs import CommandSetup
-from labwright.stages.repository.patch_scope import (
-    CodeIndex,
-    find_tampering,
-    index_code,
-    list_changed_symbols,
-    list_imports,
-)
+from labwright.stages.repository.patch_scope import CodeIndex, find_tampering, index_code, list_changed_symbols
 from labwright.stages.repository.program_facts import (
     find_key_line,
     find_metric_places,
@@ -128,37 +118,16 @@ def format_limits(context: RunContext) -> str:
     )
 
 
-def format_machine(sandbox: SandboxSettings, environment: RepositoryEnvironment, code: CodeIndex) -> str:
-    """Describe the device, Python, the packages that the repository imports, and what it requires but does not get."""
-    python, added = environment.command_environment.python, environment.command_environment.packages
-    runs = inspect_interpreter(python)
-    modules = list_distributions(python, *filter(None, [added and str(added)]))
-    packages, missing = find_imported({**runs.packages, **environment.facts.packages}, modules, code)
-    lacking = [f"{one.wanted}: {one.found or 'not available'}" for one in environment.facts.deviations]
+def format_machine(sandbox: SandboxSettings, environment: RepositoryEnvironment) -> str:
+    """Describe the device, Python, the installed packages, and what the repository requires but does not get."""
+    runs, facts = inspect_interpreter(environment.command_environment.python), environment.facts
+    packages = sorted({**runs.packages, **facts.packages}.items(), key=lambda one: one[0].lower())
+    lacking = [f"{one.wanted}: {one.found or 'not available'}" for one in facts.deviations]
     return (
-        f"Device: {sandbox.device}. Python {runs.version}. Packages that the repository imports: "
-        + (", ".join(f"{name} {version}" for name, version in sorted(packages.items())) or "none")
-        + (f"\nModules that it imports and that are not installed: {', '.join(missing)}" if missing else "")
+        f"Device: {sandbox.device}. Python {runs.version}. Installed packages: "
+        + (", ".join(f"{name} {version}" for name, version in packages) or "none")
         + ("\nRequired but different here: " + "; ".join(lacking) if lacking else "")
     )
-
-
-def find_imported(
-    packages: Mapping[str, str], modules: Mapping[str, Sequence[str]], code: CodeIndex
-) -> tuple[dict[str, str], list[str]]:
-    """Return the distributions, with their versions, that Python files of a repository import, and the modules that
-    neither a distribution, nor Python, nor the repository has. `modules` maps modules to their distributions; others
-    have the name of theirs.
-    """
-    used = {name.partition(".")[0] for tree in code.trees.values() for name in list_imports(tree)}
-    known = {canonicalize_name(name): name for name in packages}
-    own = {PurePosixPath(part).stem for path in code.trees for part in path.split("/")}
-    found, missing = dict[str, str](), list[str]()
-    for module in sorted(used - own - sys.stdlib_module_names):
-        names = [known[one] for name in modules.get(module, (module,)) if (one := canonicalize_name(name)) in known]
-        found |= {name: packages[name] for name in names}
-        missing += [module] * (not names)
-    return found, missing
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
@@ -203,7 +172,7 @@ async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTra
         functions=list_functions(code, trace),
         switches=list_switches(code, setup.command),
         metric_places=find_metric_places(code, setup.command),
-        surroundings=f"{surroundings}\n{format_machine(context.sandbox, setup.environment, code)}",
+        surroundings=f"{surroundings}\n{format_machine(context.sandbox, setup.environment)}",
     )
 
     async def check(answer: ProposedParts, tree: str) -> str:

@@ -134,7 +134,7 @@ class _Preparation:
         )
         given += [f"--env {name}={value}" for name, value in code.env.items()]
         given += [f"--mount {name}=..." for name in code.mounts]
-        machine = format_machine(self._context.sandbox, self._setup.environment, index)
+        machine = format_machine(self._context.sandbox, self._setup.environment)
         limits = f"{format_limits(self._context)}\n{machine}"
         facts.insert(0, CoderFact(title="What the user gave", text="\n".join(given) or "nothing"))
         if self._failed:

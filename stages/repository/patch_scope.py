@@ -180,17 +180,6 @@ def find_script(argv: Sequence[str], texts: Mapping[str, str]) -> str | None:
     return next((path for path in paths if path in texts), None)
 
 
-def list_imports(tree: ast.Module) -> set[str]:
-    """Return the names of the modules that a file imports, and of what it imports from them."""
-    found = set[str]()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {one.name for one in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{one.name}" for one in node.names)}
-    return found
-
-
 def list_reached_files(code: CodeIndex, argv: Sequence[str]) -> list[str]:
     """Return the files that a command runs, nearest first: its script, direct and indirect imports, then modules
     named by the configuration.
