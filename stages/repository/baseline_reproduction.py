@@ -129,9 +129,8 @@ class _Preparation:
         """Return the prepared command, or why there is none. Raises `ModelError`, `ExecutorError`."""
         code, index = self._context.studied.settings, index_code(self._texts)
         facts = [*await list_document_facts(self._context), *list_command_facts(index, self._setup.command)]
-        given = [f"--command {code.command}"] * bool(code.command) + [f"--metric {self._setup.command.metric}"] * bool(
-            code.metric
-        )
+        given = [f"--command {code.command}"] * bool(code.command)
+        given += [f"--metric {self._setup.command.metric}"] * bool(code.metric)
         given += [f"--env {name}={value}" for name, value in code.env.items()]
         given += [f"--mount {name}=..." for name in code.mounts]
         machine = format_machine(self._context.sandbox, self._setup.environment)
