@@ -249,8 +249,7 @@ def build_report_files(state: RunState) -> dict[str, str]:
     """Return the content of every file by name."""
     code, ablation, found = state.repository, state.ablation, state.repository.command
     assert code.imported is not None
-    given = found and found.command
-    ran = code.repair.command if code.repair is not None else given
+    given, ran = found and found.command, code.repaired_command
     words = (*(f"{name}={value}" for name, value in sorted(ran.env.items())), *ran.argv) if ran is not None else ()
     values = {
         "name": Path(code.imported.repository).name,
@@ -307,8 +306,8 @@ def to_json(state: RunState) -> dict[str, Any]:
 
 
 def _run_to_json(state: RunState, node: Node) -> dict[str, Any]:
-    command, runs = state.repository.command, state.cells.list_node_runs(node.id)
-    name = command.command.metric_name if command is not None else ""
+    command, runs = state.repository.repaired_command, state.cells.list_node_runs(node.id)
+    name = command.metric_name if command is not None else ""
     return {
         "id": runs[-1].id if runs else "",
         "node": node.id,

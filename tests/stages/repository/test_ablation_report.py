@@ -152,6 +152,11 @@ def test_a_repair_before_any_run_has_no_failure() -> None:
     command = RepositoryCommand(argv=("python", "run.py", "--seed", "{seed}"), metric="stdout:score: (.*)")
     reason, patch = "the seed was a literal", "--- a/run.py\n+++ b/run.py\n"
     state.repository.repair = RepairMade(reason=reason, command=command, patch=patch, tree="t")
+    found = state.repository.command
+    assert found is not None
+    state.repository.command = found.model_copy(update={"command": command.model_copy(update={"argv": ("python",)})})
+    effect = compare_arms(state, "without")
+    assert effect is not None and effect.p == compute_p_value(effect.effect.values), "runs of the repaired command pair"
     report = build_report_files(state)[REPORT_FILE]
     assert (
         f"\n{reason}\n" in report and f"````diff\n{patch}" in report and "    python run.py --seed {seed}\n" in report
