@@ -92,18 +92,9 @@ def exceeds_sum(singles: Iterable[float], joint: float, *, sigma: float) -> bool
     return joint > least and joint - sum(singles) > least
 
 
-def is_floor(direction: MetricDirection, baseline: float | None, value: float | None) -> bool:
-    """Return whether the value of a run without the whole model or training is a floor: worse than the baseline.
-
-    Equal digits mean that nothing was removed; a better value, that something else was.
-    """
-    if baseline is None or value is None:
-        return False
-    return value < baseline if direction == "max" else value > baseline
-
-
 def is_at_floor(effect: float, gap: float) -> bool:
-    """Return whether an effect is so large that the model may no longer work; False without a positive gap."""
+    """Return whether an effect is so large that the model may no longer work; `gap` is the effect of removing all of
+    it, 0 if that is not known."""
     return gap > 0 and effect >= FLOOR_SHARE * gap
 
 

@@ -51,7 +51,6 @@ from labwright.stages.repository.ablation_report import (
     exceeds_sum,
     is_at_floor,
     is_coarse_metric,
-    is_floor,
 )
 from labwright.stages.repository.arm_runs import ArmRuns, CommandSetup, RepositoryArm, gather_all, name_arm, read_value
 from labwright.stages.repository.authors import format_limits, propose_parts
@@ -117,7 +116,7 @@ class RepositoryAblation:
         self._part_states: dict[str, _PartState] = {}
         self._arms: dict[tuple[tuple[str, int], ...], RepositoryArm | None] = {}
         self._trace = CallTrace()
-        self._floor_task: asyncio.Task[float | None] | None = None
+        self._gap_task: asyncio.Task[float] | None = None
         self._joint_set: tuple[str, ...] = ()
 
     @property
@@ -207,18 +206,12 @@ class RepositoryAblation:
                 one.gate = "changes what is scored"
         elif at_floor:
             one.way = min(at_floor, key=lambda way: at_floor[way])
-            is_broken = at_floor[one.way] >= self._compute_gap(await self._find_floor())
+            is_broken = at_floor[one.way] >= await self._find_gap()
             one.gate = "breaks the program" if is_broken else "at the floor"
         elif any(
             "is not finite" in tried.why for tried in self._ablation.tried_mutations.values() if tried.part == name
         ):
             one.gate = "breaks the program"
-
-    def _compute_gap(self, floor: float | None) -> float:
-        """Return how much worse the floor is than the baseline; 0 if it is not known."""
-        if floor is None or self._first_baseline is None:
-            return 0.0
-        return (self._first_baseline - floor) * (1 if self.setup.command.direction == "max" else -1)
 
     async def _try_way(self, one: _PartState, way: int) -> tuple[MutationOutcome, float | None]:
         mutation, name = one.part.ways[way], one.part.name
@@ -243,16 +236,16 @@ class RepositoryAblation:
         effect = compute_effect(self.setup.command.direction, baseline, value)
         large = LARGE_EFFECT_SHARES[self.setup.command.direction] * abs(baseline)
         if gate == "moved" and effect is not None and effect >= large:
-            gate = "at the floor" if is_at_floor(effect, self._compute_gap(await self._find_floor())) else gate
+            gate = "at the floor" if is_at_floor(effect, await self._find_gap()) else gate
         return self._record_gate(name, way, arm, gate), effect
 
-    async def _find_floor(self) -> float | None:
-        """Return the metric with the whole model removed, measured on first use; None if it cannot be measured."""
-        if self._floor_task is None:
-            self._floor_task = asyncio.create_task(self._run_floors())
-        return await self._floor_task
+    async def _find_gap(self) -> float:
+        """Return the effect of removing the whole model, measured on first use; 0 if it is not known."""
+        if self._gap_task is None:
+            self._gap_task = asyncio.create_task(self._measure_gap())
+        return await self._gap_task
 
-    async def _run_floors(self) -> float | None:
+    async def _measure_gap(self) -> float:
         parts, command = self._ablation.parts, self.setup.command
         command = command.model_copy(update={"env": command.env | NO_TRAINING_VARIABLES})
         model = parts.whole if parts is not None else None
@@ -262,11 +255,12 @@ class RepositoryAblation:
         ):
             arm = self._build_arm([name], 0, [way], setup) if way is not None else None
             value = read_value(await self._run(arm, BASELINE_SEEDS[0]), arm.metric) if arm is not None else None
-            if is_floor(command.direction, self._first_baseline, value):
-                return value
-            if name == WHOLE_TRAINING and value is not None and value == self._first_baseline:
+            gap = compute_effect(command.direction, self._first_baseline, value)
+            if gap is not None and gap > 0:  # a better value means that something else was removed
+                return gap
+            if name == WHOLE_TRAINING and gap == 0:
                 self._record_gate(name, 0, arm, "no effect", NO_OPTIMIZER)
-        return None
+        return 0.0
 
     async def _changes_scored_data(self, one: _PartState) -> bool:
         """Return whether a component whose removal improves the result far too much produces the scoring targets: in a
