@@ -402,7 +402,11 @@ class RepositoryAblation:
         singles = {one.name: one.mean_effect for one in arms}
 
         async def is_joint(names: Sequence[str]) -> bool:
-            joint = await self._measure_joint_effect(names, most)
+            arm = self._find_arm(names)
+            if arm is None or (self._runs_spent >= most and not self.runs.list_nodes(arm)):
+                return False
+            value = read_value(await self._run(arm, BASELINE_SEEDS[0]), arm.metric)
+            joint = compute_effect(self.setup.command.direction, self._first_baseline, value)
             return joint is not None and exceeds_sum([singles[name] for name in names], joint, sigma=sigma)
 
         search = run_group_test(names)
@@ -413,15 +417,6 @@ class RepositoryAblation:
         except StopIteration as ended:
             least: tuple[str, ...] = ended.value
         return least if len(least) > 1 and await is_joint(least) else ()
-
-    async def _measure_joint_effect(self, names: Sequence[str], most: int) -> float | None:
-        """Return the effect of ablating several components together, at the first seed; None if it is not known and
-        `most` runs of the study were spent."""
-        arm, baseline = self._find_arm(names), self._first_baseline
-        if arm is None or baseline is None or (self._runs_spent >= most and not self.runs.list_nodes(arm)):
-            return None
-        value = read_value(await self._run(arm, BASELINE_SEEDS[0]), arm.metric)
-        return compute_effect(self.setup.command.direction, baseline, value)
 
     # --- fresh seeds --------------------------------------------------------------------------------------------------
 
