@@ -23,8 +23,7 @@ from labwright.record.source_tree import OVERRIDES_PLACEHOLDER, format_arm_path,
 from labwright.sandbox.isolation.bubblewrap import KernelConfig, determine_isolation
 from labwright.sandbox.metrics import METRICS
 from labwright.sandbox.repository.command import OutputRedactor, check_command_environment
-from labwright.sandbox.repository.command_cells import StudyRepository
-from labwright.sandbox.repository.environment import CodeSettings, build_environment
+from labwright.sandbox.repository.environment import CodeSettings, StudyRepository, build_environment
 from labwright.sandbox.repository.git_mirror import GitMirror, open_mirror
 from labwright.sandbox.repository.metric import parse_metric
 from labwright.sandbox.repository.predictions import check_truth
@@ -33,7 +32,6 @@ from labwright.stages.repository.paper_study import find_repository_faults
 from labwright.stages.repository.patch_scope import index_code
 from labwright.stages.repository.program_facts import find_lines, find_metric_lines, find_missing_script
 from labwright.stages.repository.question import build_answer_files
-from labwright.stages.run_context import StudiedRepository
 
 MAX_LOCATIONS = 4
 """Maximum lines of a repository that are shown for one number."""
@@ -47,12 +45,14 @@ def check_code(settings: Settings, kind: StudyKind = "paper") -> None:
             raise UsageError("--command, --metric, --predictions and --truth require --code")
         return
     _check_predictions(settings, kind)
-    if kind == "paper":
-        if not code.command or not (code.metric or code.predictions):
-            lacking = "--metric" if code.command else "--command"
-            where = "the command, with {seed} in place of the seed, and where its result is"
-            raise UsageError(f"--code needs {lacking}: {where}")
-        parse_hidden_output(settings)
+    if kind == "paper" and not (code.command and (code.metric or code.predictions)):
+        lacking = "--metric" if code.command else "--command"
+        where = "the command, with {seed} in place of the seed, and where its result is"
+        raise UsageError(f"--code needs {lacking}: {where}")
+    try:
+        OutputRedactor.from_metric(code.test_metric, code.hide)
+    except re.error as error:
+        raise UsageError(f"--hide: invalid regular expression {error.pattern!r}: {error}") from None
     _check_command(code)
     if metric := code.command_record.metric:
         parse_metric(metric)
@@ -84,14 +84,6 @@ def check_planner(settings: Settings) -> None:
         raise UsageError(
             "the offline model cannot plan a study of a repository: give --model, or a --plan whose arms have `words`"
         )
-
-
-def parse_hidden_output(settings: Settings) -> OutputRedactor:
-    """Parse which lines of output are hidden. Raises `UsageError`."""
-    try:
-        return OutputRedactor.from_metric(settings.code.test_metric, settings.code.hide)
-    except re.error as error:
-        raise UsageError(f"--hide: invalid regular expression {error.pattern!r}: {error}") from None
 
 
 def _check_command(code: CodeSettings) -> None:
@@ -162,7 +154,7 @@ def open_repository(settings: Settings, folder: RunFolder) -> StudyRepository:
         environment.command_environment,
         KernelConfig(settings.sandbox, determine_isolation(settings.sandbox), folder.cache),
     )
-    return StudyRepository(mirror, environment, parse_hidden_output(settings))
+    return StudyRepository(code, mirror, environment)
 
 
 def build_report_files(state: RunState, folder: RunFolder) -> dict[str, str]:
@@ -170,15 +162,6 @@ def build_report_files(state: RunState, folder: RunFolder) -> dict[str, str]:
     if state.kind == "ablation":
         return ablation_report.build_report_files(state)
     return build_answer_files(state, folder)
-
-
-def user_repository(
-    settings: Settings, folder: RunFolder, opened: StudyRepository | None = None
-) -> StudiedRepository | None:
-    """Return the stages' view of the repository; None if experiments are written from scratch."""
-    if settings.code.repository is None:
-        return None
-    return StudiedRepository(settings.code, open_mirror(folder), opened.environment if opened is not None else None)
 
 
 def find_writing_lines(run: Path, state: RunState, key: str) -> tuple[SourceLocation, ...]:

@@ -45,7 +45,7 @@ from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.isolation.bubblewrap import describe_isolation
 from labwright.sandbox.isolation.interpreter import format_environment
 from labwright.sandbox.isolation.processes import kill_orphans
-from labwright.sandbox.repository.command_cells import StudyRepository
+from labwright.sandbox.repository.environment import StudyRepository
 from labwright.stages.paper import template
 from labwright.stages.user_documents import copy_documents
 

@@ -19,7 +19,7 @@ from functools import partial
 from labwright.agent.data import fetch_models, list_sources
 from labwright.agent.environment import describe_isolation_for_readers, list_packages, paper_notice
 from labwright.agent.forecast import build_cost_table, forecast_remaining, open_studied_llms
-from labwright.agent.repository_setup import build_report_files, open_repository, user_repository
+from labwright.agent.repository_setup import build_report_files, open_repository
 from labwright.agent.settings import Settings, override_settings, read_credentials
 from labwright.agent.state_machine import Step, run_state_machine
 from labwright.inspector.safe_text import shorten
@@ -56,7 +56,7 @@ from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.isolation.interpreter import format_environment
 from labwright.sandbox.job import ClusterDown, ExecutorError, PackageError, RepositoryError
 from labwright.sandbox.packages import PackageOverlay, RunPackages, restore_packages
-from labwright.sandbox.repository.command_cells import StudyRepository
+from labwright.sandbox.repository.environment import StudyRepository
 from labwright.sandbox.scorers import parse_scorers
 from labwright.search.scheduler import RunControl
 from labwright.stages.data_planning import PlanError, prepare
@@ -338,7 +338,7 @@ class RunProcess:
                 keep=partial(store_prompt, self.folder.root),
             ),
             budget=budget,
-            repository=user_repository(settings, self.folder, repository),
+            repository=repository,
             ablation=settings.ablation,
             question=settings.question,
             sandbox=settings.sandbox,

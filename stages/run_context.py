@@ -10,7 +10,6 @@ import math
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
@@ -33,15 +32,13 @@ from labwright.record.schema.data_plan import DataPlan, DatasetFacts
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.idea import Idea, ResearchQuestion
 from labwright.record.schema.nodes import Failure, GateName, NodeStep
-from labwright.record.source_tree import RepositoryProgram
 from labwright.record.tuning_results import build_effective_plan
 from labwright.sandbox.datasets import DatasetSources, build_registry
 from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.isolation.bubblewrap import KERNEL_SIDE
 from labwright.sandbox.job import Executor
 from labwright.sandbox.packages import RunPackages
-from labwright.sandbox.repository.environment import AblationSettings, CodeSettings, RepositoryEnvironment
-from labwright.sandbox.repository.git_mirror import GitMirror
+from labwright.sandbox.repository.environment import AblationSettings, StudyRepository
 from labwright.sandbox.results import failure_from_error
 from labwright.sandbox.settings import SandboxSettings
 from labwright.search.scheduler import RunControl
@@ -90,34 +87,6 @@ MIN_QUIET_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class StudiedRepository:
-    """The user's repository that a study measures."""
-
-    settings: CodeSettings
-    mirror: GitMirror
-    built: RepositoryEnvironment | None = None
-    """The environment of its commands; None in a dry run, which runs none."""
-
-    @property
-    def environment(self) -> RepositoryEnvironment:
-        assert self.built is not None
-        return self.built
-
-    @cached_property
-    def code(self) -> RepositoryProgram:
-        """The part of every cell's program that does not depend on a plan."""
-        code = self.settings
-        return RepositoryProgram(
-            commit=code.commit,
-            tree=code.tree,
-            command=code.command_record,
-            name="",
-            test_metric=code.test_metric,
-            environment=self.built.digest if self.built is not None else "",
-        )
-
-
-@dataclass(frozen=True)
 class RunContext:
     """Everything that the steps of one run need. All paths are under `folder`; all times are in seconds."""
 
@@ -129,7 +98,7 @@ class RunContext:
     paper: PaperSettings
     node_seconds: float
     budget: Budget | None = None
-    repository: StudiedRepository | None = None
+    repository: StudyRepository | None = None
     """The user's repository, whose command the cells run; None: a model writes the experiments."""
     ablation: AblationSettings = field(default_factory=AblationSettings)
     question: ResearchQuestion | None = None
@@ -175,7 +144,7 @@ class RunContext:
         return self.recorder.state
 
     @property
-    def studied(self) -> StudiedRepository:
+    def studied(self) -> StudyRepository:
         """The repository, in a study of one."""
         assert self.repository is not None
         return self.repository

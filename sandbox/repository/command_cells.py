@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
@@ -44,8 +44,7 @@ from labwright.sandbox.job import (
 )
 from labwright.sandbox.output import MAX_TAIL_CHARS, LiveOutput
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome, OutputRedactor
-from labwright.sandbox.repository.environment import RepositoryEnvironment
-from labwright.sandbox.repository.git_mirror import GitMirror
+from labwright.sandbox.repository.environment import StudyRepository
 from labwright.sandbox.repository.metric import MetricReading, ResultMetric, parse_metric, prepare_checkout, read_metric
 from labwright.sandbox.repository.predictions import submit_predictions
 from labwright.sandbox.repository.trace import TRACE_FOLDER, TRACE_VARIABLES, add_hook, copy_trace
@@ -57,15 +56,6 @@ MAX_RESULT_BYTES = 5_000_000
 _RESULTS = TypeAdapter(dict[str, dict[str, tuple[Annotated[float, Strict(), AllowInfNan(False)], ...]]])
 SEALED_TEST_PREFIX = "test_metric"
 """Prefix of the names of sealed files with one value each."""
-
-
-@dataclass(frozen=True)
-class StudyRepository:
-    """The parts that all cells of a repository study share."""
-
-    mirror: GitMirror
-    environment: RepositoryEnvironment
-    redactor: OutputRedactor = field(default_factory=OutputRedactor)
 
 
 @dataclass(frozen=True)

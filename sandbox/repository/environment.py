@@ -14,6 +14,7 @@ import shutil
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, cast
 
@@ -26,6 +27,7 @@ from labwright.record.baseline_check import parse_expected
 from labwright.record.events.repository_events import EnvironmentBuilt
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.repository import CommandSpace, EnvironmentDeviation, ExpectedResult, RepositoryCommand
+from labwright.record.source_tree import RepositoryProgram
 from labwright.sandbox.isolation.interpreter import format_environment, inspect_interpreter
 from labwright.sandbox.job import PackageError, RepositoryError
 from labwright.sandbox.packages import (
@@ -36,7 +38,8 @@ from labwright.sandbox.packages import (
     provide_packages,
     resolve_packages,
 )
-from labwright.sandbox.repository.command import CommandEnvironment
+from labwright.sandbox.repository.command import CommandEnvironment, OutputRedactor
+from labwright.sandbox.repository.git_mirror import GitMirror
 from labwright.sandbox.repository.metric import PREDICTIONS_KIND
 from labwright.sandbox.settings import SandboxSettings
 
@@ -307,6 +310,39 @@ class CodeSettings(FrozenModel):
             env=self.env,
             metric=f"{PREDICTIONS_KIND}:{self.predictions}@{self.metric}" if self.predictions else self.metric,
             direction=self.direction,
+        )
+
+
+@dataclass(frozen=True)
+class StudyRepository:
+    """The repository of a study: its settings, its copy, and the environment of its commands."""
+
+    settings: CodeSettings
+    mirror: GitMirror
+    built: RepositoryEnvironment | None = None
+    """None in a dry run, which runs no command."""
+
+    @property
+    def environment(self) -> RepositoryEnvironment:
+        assert self.built is not None
+        return self.built
+
+    @cached_property
+    def redactor(self) -> OutputRedactor:
+        """Finds the output lines that reveal test results."""
+        return OutputRedactor.from_metric(self.settings.test_metric, self.settings.hide)
+
+    @cached_property
+    def code(self) -> RepositoryProgram:
+        """The part of every cell's program that does not depend on a plan."""
+        code = self.settings
+        return RepositoryProgram(
+            commit=code.commit,
+            tree=code.tree,
+            command=code.command_record,
+            name="",
+            test_metric=code.test_metric,
+            environment=self.built.digest if self.built is not None else "",
         )
 
 

@@ -203,7 +203,7 @@ class ArmRuns:
         executor = self.context.executor
         assert isinstance(executor, LocalExecutor) and executor.repository is not None
         if executor.repository.environment != environment:
-            executor.repository = replace(executor.repository, environment=environment)
+            executor.repository = replace(executor.repository, built=environment)
             write_file(self.context.folder.environment, environment.text)
 
     def _decide(self, arm: RepositoryArm, seed: int) -> Node:

@@ -29,6 +29,7 @@ from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.repository import CommandSpace, RepositoryCommand, apply_space, format_command_line
 from labwright.record.source_tree import ArmCode, RepositoryProgram, SourceTreeError, build_program, parse_arm_code
 from labwright.sandbox.job import RepositoryError
+from labwright.sandbox.repository.environment import StudyRepository
 from labwright.sandbox.repository.git_mirror import apply_edit
 from labwright.sandbox.repository.metric import parse_metric
 from labwright.stages.nodes.node_cells import list_arms
@@ -44,7 +45,7 @@ from labwright.stages.repository.program_facts import (
     show_code,
     takes_overrides,
 )
-from labwright.stages.run_context import RunContext, StudiedRepository
+from labwright.stages.run_context import RunContext
 
 METRIC_NAME = re.compile(r"metric|accurac|evaluat|(^|[._])(rmse|mse|auc|f1|r2)$", re.IGNORECASE)
 """Names of functions that compute a metric; the list is narrower than that for ablations, since an arm may have its
@@ -116,7 +117,7 @@ async def write_patched_program(
 class PatchBuilder:
     """Turns the answers of one author into arms."""
 
-    repository: StudiedRepository
+    repository: StudyRepository
     code: RepositoryProgram
     plan: DataPlan
     inputs: AuthorInputs
@@ -249,7 +250,7 @@ async def show_studied_repository(context: RunContext) -> ShownRepository | None
 
 
 def show_repository(
-    repository: StudiedRepository, checked: BaselineChecked | None, *, metric: str = "", first_files: Iterable[str] = ()
+    repository: StudyRepository, checked: BaselineChecked | None, *, metric: str = "", first_files: Iterable[str] = ()
 ) -> ShownRepository:
     """Build the view of the unmodified repository, starting with `first_files`; `metric` is the name of its metric."""
     code = repository.code
@@ -322,7 +323,7 @@ def find_repository_faults(plan: DataPlan, data: str, command: RepositoryCommand
 class RepositoryPlanning:
     """Prepares the inputs of a planner of a repository study, and completes and checks its plans."""
 
-    repository: StudiedRepository
+    repository: StudyRepository
     data: str
     """Name of the repository's data in a plan."""
 
