@@ -49,10 +49,7 @@ def check_code(settings: Settings, kind: StudyKind = "paper") -> None:
         lacking = "--metric" if code.command else "--command"
         where = "the command, with {seed} in place of the seed, and where its result is"
         raise UsageError(f"--code needs {lacking}: {where}")
-    try:
-        OutputRedactor.from_metric(code.test_metric, code.hide)
-    except re.error as error:
-        raise UsageError(f"--hide: invalid regular expression {error.pattern!r}: {error}") from None
+    _check_hidden_output(code)
     _check_command(code)
     if metric := code.command_record.metric:
         parse_metric(metric)
@@ -84,6 +81,14 @@ def check_planner(settings: Settings) -> None:
         raise UsageError(
             "the offline model cannot plan a study of a repository: give --model, or a --plan whose arms have `words`"
         )
+
+
+def _check_hidden_output(code: CodeSettings) -> None:
+    """Refuse expressions of hidden output that are not valid. Raises `UsageError`."""
+    try:
+        OutputRedactor.from_metric(code.test_metric, code.hide)
+    except re.error as error:
+        raise UsageError(f"--hide: invalid regular expression {error.pattern!r}: {error}") from None
 
 
 def _check_command(code: CodeSettings) -> None:
@@ -141,8 +146,9 @@ def import_repository(settings: Settings, folder: RunFolder) -> tuple[Settings, 
 
 
 def open_repository(settings: Settings, folder: RunFolder) -> StudyRepository:
-    """Open the repository for running its cells. Raises `RepositoryError`, `ExecutorError`."""
+    """Open the repository for running its cells. Raises `UsageError`, `RepositoryError`, `ExecutorError`."""
     code, mirror = settings.code, open_mirror(folder)
+    _check_hidden_output(code)
     environment = build_environment(
         mirror.read_texts(code.tree),
         settings.sandbox,
