@@ -230,7 +230,4 @@ def parse_question(table: dict[str, Any]) -> ResearchQuestion:
         raise ValueError("`run` (the command) and `measure` (where to read its number) must be given together")
     if measure:
         parse_metric(str(measure))
-    found = ResearchQuestion.model_validate(table | {"measure": measure, "run": run})
-    if found.better not in ("max", "min"):
-        raise ValueError("`better` must be max or min")
-    return found
+    return ResearchQuestion.model_validate(table | {"measure": measure, "run": run})

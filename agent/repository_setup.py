@@ -19,26 +19,19 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, read_source
 from labwright.record.schema.data_plan import DataPlan, parse_arm
 from labwright.record.schema.nodes import StudyKind
-from labwright.record.source_tree import (
-    OVERRIDES_PLACEHOLDER,
-    RepositoryProgram,
-    format_arm_path,
-    parse_arm_code,
-    parse_program,
-)
+from labwright.record.source_tree import OVERRIDES_PLACEHOLDER, format_arm_path, parse_arm_code, parse_program
 from labwright.sandbox.isolation.bubblewrap import KernelConfig, determine_isolation
+from labwright.sandbox.metrics import METRICS
 from labwright.sandbox.repository.command import OutputRedactor, check_command_environment
-from labwright.sandbox.repository.command_cells import StudyRepository
-from labwright.sandbox.repository.environment import CodeSettings, build_environment
+from labwright.sandbox.repository.environment import CodeSettings, StudyRepository, build_environment
 from labwright.sandbox.repository.git_mirror import GitMirror, open_mirror
-from labwright.sandbox.repository.metric import PREDICTIONS_KIND, parse_metric
+from labwright.sandbox.repository.metric import parse_metric
 from labwright.sandbox.repository.predictions import check_truth
 from labwright.stages.repository import ablation_report
 from labwright.stages.repository.paper_study import find_repository_faults
 from labwright.stages.repository.patch_scope import index_code
 from labwright.stages.repository.program_facts import find_lines, find_metric_lines, find_missing_script
 from labwright.stages.repository.question import build_answer_files
-from labwright.stages.run_context import StudiedRepository
 
 MAX_LOCATIONS = 4
 """Maximum lines of a repository that are shown for one number."""
@@ -51,20 +44,17 @@ def check_code(settings: Settings, kind: StudyKind = "paper") -> None:
         if code.command or code.metric or code.predictions or code.truth:
             raise UsageError("--command, --metric, --predictions and --truth require --code")
         return
-    if kind == "paper":
-        _check_predictions(settings)
-        if not code.command or not (code.metric or code.predictions):
-            lacking = "--metric" if code.command else "--command"
-            where = "the command, with {seed} in place of the seed, and where its result is"
-            raise UsageError(f"--code needs {lacking}: {where}")
-        parse_hidden_output(settings)
-    elif code.truth is not None:
-        check_truth(code.truth, code.repository, list(code.mounts.values()))
-    if code.metric:
-        parse_metric(code.metric)
+    _check_predictions(settings, kind)
+    if kind == "paper" and not (code.command and (code.metric or code.predictions)):
+        lacking = "--metric" if code.command else "--command"
+        where = "the command, with {seed} in place of the seed, and where its result is"
+        raise UsageError(f"--code needs {lacking}: {where}")
+    _check_hidden_output(code)
+    _check_command(code)
+    if metric := code.command_record.metric:
+        parse_metric(metric)
     if code.expect:
         parse_expected(code.expect)
-    _check_command(code)
 
 
 def check_repository_plan(plan: DataPlan, settings: Settings) -> None:
@@ -93,10 +83,10 @@ def check_planner(settings: Settings) -> None:
         )
 
 
-def parse_hidden_output(settings: Settings) -> OutputRedactor:
-    """Parse which lines of output are hidden. Raises `UsageError`."""
+def _check_hidden_output(code: CodeSettings) -> None:
+    """Refuse expressions of hidden output that are not valid. Raises `UsageError`."""
     try:
-        return OutputRedactor.from_metric(settings.code.test_metric, settings.code.hide)
+        OutputRedactor.from_metric(code.test_metric, code.hide)
     except re.error as error:
         raise UsageError(f"--hide: invalid regular expression {error.pattern!r}: {error}") from None
 
@@ -116,7 +106,7 @@ def _check_command(code: CodeSettings) -> None:
         raise UsageError(f"--command {code.command!r}: there is no {lacking} in the repository; it contains {there}")
 
 
-def _check_predictions(settings: Settings) -> None:
+def _check_predictions(settings: Settings, kind: StudyKind) -> None:
     """Refuse predictions and labels that cannot be scored. Raises `UsageError`, `RepositoryError`."""
     code = settings.code
     if bool(code.predictions) != (code.truth is not None):
@@ -126,11 +116,12 @@ def _check_predictions(settings: Settings) -> None:
         )
     if code.truth is None or code.repository is None:
         return
-    if code.metric or code.test_metric:
+    if kind == "paper" and (code.metric or code.test_metric):
         raise UsageError("--predictions are scored by the plan's metrics: omit --metric and --test-metric")
+    if kind == "ablation" and code.metric not in METRICS:
+        raise UsageError(f"--predictions FILE requires a --metric for predictions: {', '.join(METRICS)}")
     if settings.sandbox.network == "on":
         raise UsageError("--truth must stay hidden, but sandbox.network=on could expose it: turn it off")
-    parse_metric(f"{PREDICTIONS_KIND}:{code.predictions}@")  # must be inside the checkout, where old files are removed
     check_truth(code.truth, code.repository, list(code.mounts.values()))
 
 
@@ -144,36 +135,32 @@ def copy_repository(settings: Settings, folder: RunFolder) -> Settings:
     return settings.model_copy(update={"code": code.model_copy(update=known)})
 
 
-def import_repository(
-    settings: Settings, folder: RunFolder, kind: StudyKind = "paper"
-) -> tuple[Settings, StudyRepository | None]:
+def import_repository(settings: Settings, folder: RunFolder) -> tuple[Settings, StudyRepository | None]:
     """Copy the repository and open it with its environment. Raises `RepositoryError`, `ExecutorError`."""
     settings = copy_repository(settings, folder)
     if settings.code.repository is None:
         return settings, None
     opened = open_repository(settings, folder)
-    if kind == "paper":  # the log of the other kinds has the packages, with how they deviate from what is required
-        packages = dict(opened.environment.packages)
-        settings = settings.model_copy(update={"code": settings.code.model_copy(update={"packages": packages})})
-    return settings, opened
+    update = {"packages": opened.environment.facts.packages}
+    return settings.model_copy(update={"code": settings.code.model_copy(update=update)}), opened
 
 
-def open_repository(settings: Settings, folder: RunFolder, state: RunState | None = None) -> StudyRepository:
-    """Open the repository for running its cells. Raises `RepositoryError`, `ExecutorError`."""
-    built = state.repository.environment if state is not None else None
+def open_repository(settings: Settings, folder: RunFolder) -> StudyRepository:
+    """Open the repository for running its cells. Raises `UsageError`, `RepositoryError`, `ExecutorError`."""
     code, mirror = settings.code, open_mirror(folder)
+    _check_hidden_output(code)
     environment = build_environment(
         mirror.read_texts(code.tree),
         settings.sandbox,
         python=code.python,
         mounts={name: Path(path) for name, path in code.mounts.items()},
-        installed_before=built.packages if built is not None else code.packages,
+        installed_before=code.packages,
     )
     check_command_environment(
         environment.command_environment,
         KernelConfig(settings.sandbox, determine_isolation(settings.sandbox), folder.cache),
     )
-    return StudyRepository(mirror, environment, parse_hidden_output(settings), settings.sandbox.device)
+    return StudyRepository(code, mirror, environment)
 
 
 def build_report_files(state: RunState, folder: RunFolder) -> dict[str, str]:
@@ -181,31 +168,6 @@ def build_report_files(state: RunState, folder: RunFolder) -> dict[str, str]:
     if state.kind == "ablation":
         return ablation_report.build_report_files(state)
     return build_answer_files(state, folder)
-
-
-def user_repository(
-    settings: Settings, folder: RunFolder, opened: StudyRepository | None = None
-) -> StudiedRepository | None:
-    """Return the stages' view of the repository; None if experiments are written from scratch."""
-    code = settings.code
-    if code.repository is None:
-        return None
-    return StudiedRepository(
-        RepositoryProgram(
-            commit=code.commit,
-            tree=code.tree,
-            command=code.command_record,
-            name="",
-            test_metric=code.test_metric,
-            predictions=code.predictions,
-            environment=opened.environment.digest if opened is not None else "",
-        ),
-        open_mirror(folder),
-        parse_expected(code.expect) if code.expect else None,
-        code.frozen,
-        code.space,
-        opened.environment if opened is not None else None,
-    )
 
 
 def find_writing_lines(run: Path, state: RunState, key: str) -> tuple[SourceLocation, ...]:

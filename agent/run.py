@@ -45,7 +45,7 @@ from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.isolation.bubblewrap import describe_isolation
 from labwright.sandbox.isolation.interpreter import format_environment
 from labwright.sandbox.isolation.processes import kill_orphans
-from labwright.sandbox.repository.command_cells import StudyRepository
+from labwright.sandbox.repository.environment import StudyRepository
 from labwright.stages.paper import template
 from labwright.stages.user_documents import copy_documents
 
@@ -97,7 +97,7 @@ def start_study(
         folder = RunFolder(root)
         folder.create_folders()
         try:
-            settings, repository = import_repository(settings, folder, kind)
+            settings, repository = import_repository(settings, folder)
             write_file(root / "idea.json", idea.model_dump_json(by_alias=True, indent=1))
             write_file(root / "config.yaml", settings_to_yaml(settings))
             python = settings.sandbox.python

@@ -19,7 +19,7 @@ from functools import partial
 from labwright.agent.data import fetch_models, list_sources
 from labwright.agent.environment import describe_isolation_for_readers, list_packages, paper_notice
 from labwright.agent.forecast import build_cost_table, forecast_remaining, open_studied_llms
-from labwright.agent.repository_setup import build_report_files, open_repository, user_repository
+from labwright.agent.repository_setup import build_report_files, open_repository
 from labwright.agent.settings import Settings, override_settings, read_credentials
 from labwright.agent.state_machine import Step, run_state_machine
 from labwright.inspector.safe_text import shorten
@@ -56,7 +56,7 @@ from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.isolation.interpreter import format_environment
 from labwright.sandbox.job import ClusterDown, ExecutorError, PackageError, RepositoryError
 from labwright.sandbox.packages import PackageOverlay, RunPackages, restore_packages
-from labwright.sandbox.repository.command_cells import StudyRepository
+from labwright.sandbox.repository.environment import StudyRepository
 from labwright.sandbox.scorers import parse_scorers
 from labwright.search.scheduler import RunControl
 from labwright.stages.data_planning import PlanError, prepare
@@ -211,6 +211,8 @@ def _find_repository_ending(state: RunState) -> tuple[int, str]:
     baseline = state.repository.baseline
     if baseline is not None and baseline.verdict in ("reproduced", "unchecked"):
         return RELEASED, ""
+    if baseline is not None and baseline.verdict == "differs":
+        return FINDINGS, "the result differs from the expected one: to ablate it anyway, give --accept-baseline"
     return FINDINGS, (baseline is not None and baseline.why) or "the result was not reproduced"
 
 
@@ -267,7 +269,7 @@ class RunProcess:
             )
         repository = self.repository
         if repository is None and self.settings.code.repository is not None:
-            repository = await asyncio.to_thread(open_repository, self.settings, self.folder, self.log.state)
+            repository = await asyncio.to_thread(open_repository, self.settings, self.folder)
         executor.repository = repository
         self._attach(self._build_context(executor, repository))
         if self.log.state.open_gate is not None:
@@ -336,8 +338,7 @@ class RunProcess:
                 keep=partial(store_prompt, self.folder.root),
             ),
             budget=budget,
-            repository=user_repository(settings, self.folder, repository),
-            code=settings.code,
+            repository=repository,
             ablation=settings.ablation,
             question=settings.question,
             sandbox=settings.sandbox,

@@ -332,7 +332,7 @@ _DESCRIPTIONS: Final[Mapping[type, Callable[[Any, RunState], str | None]]] = {
         f"command ({_COMMAND_SOURCES[e.by]}): {shorten(format_command_line(e.command.argv), 160)}"
         + _add(" (", e.why, 200, ")")
     ),
-    RepairMade: lambda e, _: f"fixed: {shorten(e.repair.reason, 160)}",
+    RepairMade: lambda e, _: f"fixed: {shorten(e.reason, 160)}",
     BaselineChecked: _describe_baseline,
     PartsFound: lambda e, _: (
         f"{format_quantity(len(e.parts), 'part')} found, {format_quantity(len(e.rest), 'candidate')} excluded; at most "

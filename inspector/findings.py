@@ -39,9 +39,8 @@ def list_findings(state: RunState) -> Iterator[tuple[str, str]]:
         yield "repository", f"{to_plain(code.imported.repository)} at {code.imported.commit[:12]}{dirty}"
     if state.kind == "question":
         yield "question", to_plain(state.read_setting("question")["question"])
-    if code.command is not None:
-        metric = to_plain(code.command.command.metric)
-        yield "command", f"{to_plain(format_command_line(code.command.command.argv))}, metric {metric}"
+    if (command := code.repaired_command) is not None:
+        yield "command", f"{to_plain(format_command_line(command.argv))}, metric {to_plain(command.metric)}"
     if (check := code.baseline) is not None:
         expected = code.command.expected if code.command is not None else None
         text = check.verdict + (f": mean {check.mean:.6g}" if check.mean is not None else "")

@@ -140,8 +140,7 @@ class RunTree(FrozenModel):
 
 def build_tree(state: RunState) -> RunTree:
     """Build the tree of a run, including stages without nodes."""
-    found = state.repository.command if state.kind == "ablation" else None
-    command = found.command if found is not None else None
+    command = state.repository.repaired_command if state.kind == "ablation" else None
     path, plan, same = set[str](), state.search.data_plan, frozenset(nodes_ignoring_seed(state))
     at, account = find_winner(state), build_tuning_report(state)
     while at is not None and at in state.nodes and at not in path:

@@ -106,6 +106,16 @@ def collect_constants(source: str) -> dict[str, Scalar]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def read_last_name(node: ast.expr) -> str:
+    """Return the last part of a dotted name; empty for other expressions."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 def _read_key(node: ast.expr | None) -> str:
     """Return a key of a dictionary if it is a plain word; empty for another."""
     key = str(node.value) if isinstance(node, ast.Constant) else ""

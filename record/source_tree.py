@@ -302,8 +302,6 @@ class RepositoryProgram(FrozenModel):
     tree: str = Field(description="git id of the base tree")
     command: RepositoryCommand
     name: str = Field(description="name of its metric in the plan")
-    predictions: str = ""
-    """File of predictions that the host scores, instead of both metrics."""
     test_metric: str = Field(default="", description="read by the host, sealed with the cell until the search ends")
     environment: str = Field(default="", description="sha256 of interpreter, packages and mounted data")
     results: ScriptResults | None = Field(default=None, exclude_if=is_empty)

@@ -25,7 +25,8 @@ from labwright.sandbox.monitor import MemoryMeter
 from labwright.sandbox.output import MAX_KEPT_CHARS, LiveOutput
 from labwright.sandbox.packages import PackageOverlay, compute_environment_fingerprint
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome
-from labwright.sandbox.repository.command_cells import CommandWorker, StudyRepository
+from labwright.sandbox.repository.command_cells import CommandWorker
+from labwright.sandbox.repository.environment import StudyRepository
 from labwright.sandbox.results import ResultCollector
 from labwright.sandbox.scorers import build_scorer_tasks, read_frozen_scorers
 from labwright.sandbox.scoring import read_sealed

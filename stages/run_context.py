@@ -32,16 +32,13 @@ from labwright.record.schema.data_plan import DataPlan, DatasetFacts
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.idea import Idea, ResearchQuestion
 from labwright.record.schema.nodes import Failure, GateName, NodeStep
-from labwright.record.schema.repository import CommandSpace, ExpectedResult
-from labwright.record.source_tree import RepositoryProgram
 from labwright.record.tuning_results import build_effective_plan
 from labwright.sandbox.datasets import DatasetSources, build_registry
 from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.isolation.bubblewrap import KERNEL_SIDE
 from labwright.sandbox.job import Executor
 from labwright.sandbox.packages import RunPackages
-from labwright.sandbox.repository.environment import AblationSettings, CodeSettings, RepositoryEnvironment
-from labwright.sandbox.repository.git_mirror import GitMirror
+from labwright.sandbox.repository.environment import AblationSettings, StudyRepository
 from labwright.sandbox.results import failure_from_error
 from labwright.sandbox.settings import SandboxSettings
 from labwright.search.hours import RunTime
@@ -91,23 +88,6 @@ MIN_QUIET_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class StudiedRepository:
-    """The user's repository that a study measures."""
-
-    code: RepositoryProgram
-    """The part of every cell's program that does not depend on a plan."""
-    mirror: GitMirror
-    expected: ExpectedResult | None = None
-    """The expected result of the unmodified repository."""
-    frozen_patterns: tuple[str, ...] = ()
-    """Patterns of files that no patch may change."""
-    space: CommandSpace = field(default_factory=CommandSpace)
-    """The options that the user declared as configurable."""
-    environment: RepositoryEnvironment | None = None
-    """The environment of its commands; None in a dry run, which runs none."""
-
-
-@dataclass(frozen=True)
 class RunContext:
     """Everything that the steps of one run need. All paths are under `folder`; all times are in seconds."""
 
@@ -119,9 +99,8 @@ class RunContext:
     paper: PaperSettings
     node_seconds: float
     budget: Budget | None = None
-    repository: StudiedRepository | None = None
+    repository: StudyRepository | None = None
     """The user's repository, whose command the cells run; None: a model writes the experiments."""
-    code: CodeSettings = field(default_factory=CodeSettings)
     ablation: AblationSettings = field(default_factory=AblationSettings)
     question: ResearchQuestion | None = None
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
@@ -168,6 +147,12 @@ class RunContext:
     @property
     def time(self) -> RunTime:
         return RunTime(self.run_seconds, self.seconds_left())
+
+    @property
+    def studied(self) -> StudyRepository:
+        """The repository, in a study of one."""
+        assert self.repository is not None
+        return self.repository
 
     @property
     def retry_seconds(self) -> float:

@@ -32,7 +32,7 @@ from labwright.agent.data import list_sources
 from labwright.agent.environment import describe_reviewer, measure_machine_rate
 from labwright.agent.forecast import Amount, Forecast, forecast_run, open_model
 from labwright.agent.plan_files import find_review_path, plan_to_yaml
-from labwright.agent.repository_setup import copy_repository, user_repository
+from labwright.agent.repository_setup import copy_repository
 from labwright.agent.settings import Settings, override_settings
 from labwright.inspector.safe_text import format_count, format_dollars, format_duration
 from labwright.models.errors import ModelUnavailable
@@ -52,6 +52,8 @@ from labwright.record.table import format_quantity
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.packages import RunPackages
+from labwright.sandbox.repository.environment import StudyRepository
+from labwright.sandbox.repository.git_mirror import open_mirror
 from labwright.sandbox.scorers import parse_scorers
 from labwright.search.design_forecast import forecast_design
 from labwright.stages.data_planning import PlanError, plan_data
@@ -162,6 +164,7 @@ async def _prepare_run(
     """Return the state of a run right after its first step."""
     folder.create_folders()
     settings = copy_repository(settings, folder)
+    code = settings.code
     if settings.context is not None:
         copy_documents(settings.context, folder.context)
     log = MemoryLog()
@@ -186,7 +189,7 @@ async def _prepare_run(
                 search=settings.search,
                 paper=settings.paper,
                 models=open_model(settings.models, log),
-                repository=user_repository(settings, folder),
+                repository=None if code.repository is None else StudyRepository(code, open_mirror(folder)),
                 run_packages=RunPackages(settings.sandbox),
                 hub=HubOffers(settings.sandbox),
                 subjects=settings.subjects,

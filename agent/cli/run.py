@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 
 from rich.console import Console
-from rich.text import Text
 
 from labwright.agent.campaign import to_slug
 from labwright.agent.cli import campaign
@@ -63,14 +62,13 @@ from labwright.agent.plan_files import (
 from labwright.agent.repository_setup import check_code, check_planner
 from labwright.agent.run import find_changes, is_lasting, resume_run, rewrite_paper, start_or_resume, start_study
 from labwright.agent.settings import KEY_ALIASES, Settings, compose_settings, override_settings
-from labwright.inspector.findings import list_report_files
+from labwright.inspector.findings import format_effect, list_effects, list_report_files
 from labwright.inspector.live_view import choose_view, find_process
 from labwright.inspector.render import format_remaining_estimate
 from labwright.inspector.status import build_status
 from labwright.inspector.summary import format_ending
 from labwright.inspector.tracking import OpenTracker, TrackerSync, choose_tracker
 from labwright.record.campaign import is_campaign
-from labwright.record.claims.part_effects import compute_baseline_claim, format_report_texts
 from labwright.record.errors import UsageError
 from labwright.record.event_log import EventListener, is_run, read_state
 from labwright.record.events import Event
@@ -81,13 +79,11 @@ from labwright.record.run_folder import RunFolder
 from labwright.record.schema.idea import Idea, ResearchQuestion, read_idea
 from labwright.record.schema.nodes import StudyKind
 from labwright.sandbox.hub import fetch_model, parse_pretrained
-from labwright.sandbox.metrics import METRICS
 from labwright.sandbox.packages import restore_packages
-from labwright.sandbox.repository.metric import PREDICTIONS_KIND
 from labwright.sandbox.scorers import copy_frozen_scorers
 from labwright.stages.data_planning import find_unmet_needs
 from labwright.stages.ideation.idea_checks import is_text_path
-from labwright.stages.repository.ablation_report import UNRANKED_GATES, to_json
+from labwright.stages.repository.ablation_report import to_json
 from labwright.stages.repository.paper_study import add_tuning_reasons, build_search_settings
 
 DEMO_FOLDER = Path(str(files("labwright"))) / "demo"
@@ -214,14 +210,7 @@ def write(args: Write) -> int:
 def ablate(args: Ablate) -> int:
     repository = args.repository.absolute()
     settings = choose_reviewer(compose_settings(config=args.config, flags=args.flags))
-    code = settings.code
-    if bool(code.predictions) != (code.truth is not None) or (code.predictions and code.metric not in METRICS):
-        raise UsageError(
-            f"--predictions FILE requires --truth TABLE and a --metric for predictions: {', '.join(METRICS)}"
-        )
-    metric = f"{PREDICTIONS_KIND}:{code.predictions}@{code.metric}" if code.predictions else code.metric
-    changes = {"code.repository": str(repository), "code.metric": metric, "code.predictions": ""}
-    settings = override_settings(settings.model_dump(mode="json"), changes)
+    settings = override_settings(settings.model_dump(mode="json"), {"code.repository": str(repository)})
     slug = to_slug(repository.name)
     texts = {
         "name": f"ablate-{slug}",
@@ -237,7 +226,7 @@ def ablate(args: Ablate) -> int:
     if args.json:
         print(json.dumps({"folder": str(folder), **to_json(state)}, indent=1))
     else:
-        print_lines(_format_findings(state))
+        print_lines(format_line(format_effect(one)) for one in list_effects(state))
     return code
 
 
@@ -295,26 +284,6 @@ def choose_study_folder(runs: Path, suffix: str, settings: Settings, kind: Study
     return choose_folder(
         runs, suffix, lambda one: read_state(one).phase != "done" and find_changes(one, settings, kind) is not None
     )
-
-
-def _format_findings(state: RunState) -> Iterator[Text]:
-    check, found = state.repository.baseline, state.ablation.results
-    texts, claim = format_report_texts(state), compute_baseline_claim(state)
-    if check is not None:
-        mean = f": mean {texts[f'{claim.key}.mean']}" if claim is not None else ""
-        yield format_line(f"baseline {check.verdict}{mean}{f'; {check.why}' if check.why else ''}", "bold")
-        if check.verdict == "differs" and found is None:
-            yield format_line("no ablations were run; to run them anyway: --accept-baseline")
-    if found is None:
-        return
-    if not found.results:
-        yield format_line(f"nothing was ablated: {found.stopped or 'no part was found'}", "bold")
-    for one in found.results:
-        if one.part in found.top or one.called in ("harmful", "critical", "helps", *UNRANKED_GATES):
-            effect = f", effect {texts[f'{one.key}.mean']}" if one.mean is not None else ""
-            yield format_line(f"{one.part}: {one.called}{effect}{f' ({one.flag})' if one.flag else ''}")
-    if found.results and found.stopped:
-        yield format_line(found.stopped)
 
 
 # --- the view of a running study --------------------------------------------------------------------------------------

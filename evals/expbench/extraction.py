@@ -46,7 +46,7 @@ from labwright.record.schema.decisions import RunTask
 from labwright.review.judge.guards import guard_paper
 from labwright.review.judge.paper_reader import make_excerpt, quote_is_in, read_paper
 from labwright.sandbox.repository.git_mirror import GitMirror
-from labwright.stages.repository.program_facts import build_context, read_requested
+from labwright.stages.repository.program_facts import read_requested, show_code
 from labwright.stages.run_context import decision_number
 
 LOG_FILE, PAPERS_FILE, NEEDS_FILE = "extract.jsonl", "papers.jsonl", "needs.json"
@@ -87,13 +87,12 @@ async def extract_tasks(paper: Path, code: Path, out: Path, settings: Settings, 
     tree = mirror.import_head(code)
     texts = mirror.read_texts(tree.tree)
     models = open_budgeted_models(settings, log, partial(store_prompt, out))
-    context = build_context(texts, ())
     title = next((one.title for one in read.paper.sections if one.title), paper.stem)
     found = await models.make_client(decision_number(log, RunTask(task="questions")), 0).ask(
         PAPER_QUESTIONS,
         PaperQuestionsInputs(
             title=title,
-            map=context.map,
+            map=show_code(texts, ()).map,
             paper=ShownPaper(text=taken.text, characters=len(read.paper.text), left_out=()),
         ),
     )
@@ -139,15 +138,9 @@ async def ask_scripts(
     models: Models, log: EventLog, number: int, one: DraftQuestion, texts: Mapping[str, str]
 ) -> QuestionScripts:
     """Return the scripts of a question; missing files are sent back to the model."""
-    context = build_context(texts, ())
     ask = models.make_client(decision_number(log, RunTask(task=f"scripts {number}")), 0)
     inputs = QuestionScriptsInputs(
-        question=one.question,
-        method=one.method,
-        map=context.map,
-        shown=context.shown,
-        left_out=context.left_out,
-        requests_left=MAX_REQUESTS,
+        **dict(show_code(texts, ())), question=one.question, method=one.method, requests_left=MAX_REQUESTS
     )
     left, turns = MAX_REQUESTS, MAX_TURNS
     while True:

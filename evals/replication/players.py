@@ -40,7 +40,6 @@ from labwright.sandbox.repository.environment import build_environment
 from labwright.sandbox.repository.git_mirror import AUTHOR_VARIABLES, GitMirror, run_git
 from labwright.sandbox.repository.scratch_tree import RefusedCall, open_scratch_tree
 from labwright.stages.repository.authors import format_machine
-from labwright.stages.repository.patch_scope import index_code
 from labwright.stages.run_context import decision_number
 
 PlayerName = Literal["study", "loop"]
@@ -143,7 +142,7 @@ async def _work_in_loop(question: ReplicationQuestion, settings: Settings, folde
             CoderFact(title="Files", text="\n".join(sorted(mirror.list_files(tree)))),
         ),
         surroundings=f"All your commands may take {question.asked.minutes:g} minutes together. "
-        + format_machine(settings.sandbox, environment, index_code(mirror.read_texts(tree))),
+        + format_machine(settings.sandbox, environment),
         steps=limits.steps,
     )
 

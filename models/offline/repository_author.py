@@ -24,7 +24,7 @@ from labwright.models.errors import CatalogueError
 from labwright.models.roles.experiment_code import CoderInputs
 from labwright.models.roles.repository import FunctionFact, PartsInputs, ProposedParts
 from labwright.record.events.run_events import HAND_IN
-from labwright.record.python_syntax import parse_plain
+from labwright.record.python_syntax import FunctionNode, parse_plain, read_last_name
 from labwright.record.schema.repository import PartWay, ProposedPart, build_edit
 
 _KEPT_CALLS = 6
@@ -140,7 +140,7 @@ class _PartReader:
         self._functions, self._texts = functions, texts
         self._nodes = [node for text in texts.values() for node in ast.walk(parse_plain(text))]
         self._classes = {
-            node.targets[0].attr: read_name(node.value.func)
+            node.targets[0].attr: read_last_name(node.value.func)
             for node in self._nodes
             if isinstance(node, ast.Assign)
             and isinstance(node.targets[0], ast.Attribute)
@@ -232,7 +232,7 @@ class _PartReader:
                 if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
                     targets = {one.id for one in node.targets if isinstance(one, ast.Name)}
                     if targets & {one.id for one in node.value.args if isinstance(one, ast.Name)}:
-                        yield read_name(node.value.func)
+                        yield read_last_name(node.value.func)
 
     def _list_added(self) -> Iterator[str]:
         """Yield the names of functions and classes whose result is a term of a sum."""
@@ -240,15 +240,8 @@ class _PartReader:
             terms = (node.left, node.right) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) else ()
             for term in terms:
                 if isinstance(term, ast.Call):
-                    name = read_name(term.func)
+                    name = read_last_name(term.func)
                     yield from (name, self._classes.get(name, ""))
-
-
-def read_name(node: ast.expr) -> str:
-    """Return the last part of a dotted name; empty for other expressions."""
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _leave_out_refused(refused: ToolExchange) -> dict[str, Any]:
@@ -266,7 +259,6 @@ def _leave_out_refused(refused: ToolExchange) -> dict[str, Any]:
 
 # Minimal changes of a Python function: it returns zeros of the same shape, or one of its arguments.
 
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 HELPER_NAME = "_taken_out"
 _HELPER_SOURCE = f"""def {HELPER_NAME}(value):
     if isinstance(value, (list, tuple)):

@@ -18,6 +18,7 @@ from labwright.models.roles.role import Role
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.idea import ExperimentDesign, ResearchQuestion
 from labwright.record.schema.repository import MetricDirection, PartWay, ProposedPart, RepositoryEdit, Word
+from labwright.record.source_tree import ArmCode
 
 
 class ShownFile(FrozenModel):
@@ -27,6 +28,14 @@ class ShownFile(FrozenModel):
     text: str
     first: int = Field(default=1, description="number of its first line")
     whole: bool = True
+
+
+class ShownCode(FrozenModel):
+    """The files of a repository, as a prompt shows them."""
+
+    map: str
+    shown: tuple[ShownFile, ...]
+    left_out: int = Field(default=0, description="number of text files that are not shown in full")
 
 
 class PreparedCommand(HandIn):
@@ -125,15 +134,7 @@ class PartsInputs(CoderInputs):
 # Change a user's repository so that the arms of a study exist: the task `arms` of an author (`roles.coder`).
 
 
-class ShownArm(FrozenModel):
-    """The words and the patch of an arm of the starting node."""
-
-    name: str
-    words: tuple[str, ...] = ()
-    patch: str = Field(default="", description="unified diff from the unmodified repository")
-
-
-class ShownRepository(FrozenModel):
+class ShownRepository(ShownCode):
     """A user's repository as shown in prompts."""
 
     command: str = Field(description="the command that every cell runs once")
@@ -143,9 +144,6 @@ class ShownRepository(FrozenModel):
     )
     test_metric: bool = Field(default=False, description="whether test results are read too, and withheld")
     as_it_is: str = Field(default="", description="result and run time of one unmodified run")
-    map: str
-    shown: tuple[ShownFile, ...]
-    left_out: int = Field(default=0, description="number of text files that are not shown")
     frozen: tuple[str, ...] = Field(default=(), description="patterns of files that may not change")
 
 
@@ -182,7 +180,7 @@ class PatchingInputs(AuthorInputs, CoderInputs):
     task: AuthorTask = "arms"
     repository: ShownRepository
     start: str = Field(default="", description="the arm with whose files the scratch copy starts; empty: the baseline")
-    made: tuple[ShownArm, ...] = Field(default=(), description="arms of the starting node")
+    made: dict[str, ArmCode] = Field(default={}, description="arms of the starting node")
 
 
 def check_patches(inputs: PatchingInputs, answer: Patches) -> None:
@@ -197,12 +195,9 @@ def check_patches(inputs: PatchingInputs, answer: Patches) -> None:
 # Answer a research question by an experiment on a repository: its design, its code, its conclusion.
 
 
-class RepositoryInputs(FrozenModel):
+class RepositoryInputs(ShownCode):
     """A repository as shown to a role that may request more of it."""
 
-    map: str
-    shown: tuple[ShownFile, ...]
-    left_out: int = Field(default=0, description="number of text files that are not shown")
     requested: tuple[ShownFile, ...] = ()
     requests_left: int = 0
     complaints: tuple[str, ...] = Field(default=(), description="reason why the previous answer cannot be used")

@@ -73,10 +73,10 @@ def compare_arms(state: RunState, node: str) -> PartEffect | None:
 
     It has an interval if there are enough fresh seeds for a verdict.
     """
-    code, parent = state.repository, state.nodes[node].parent
-    if code.command is None or parent is None:
+    command, parent = state.repository.repaired_command, state.nodes[node].parent
+    if command is None or parent is None:
         return None
-    command, base, own = code.command.command, _list_runs(state, parent), _list_runs(state, node)
+    base, own = _list_runs(state, parent), _list_runs(state, node)
     used = {one.seed for one in own if one.seed >= FIRST_FRESH_SEED} or {one.seed for one in own}
     baseline, without = (
         next((one for one in _compute_claims(runs, used) if one.name == command.metric_name), None)
@@ -143,12 +143,12 @@ def compute_unpaired_spread(a: Sequence[float], b: Sequence[float]) -> Spread | 
 def compute_baseline_claim(state: RunState, *, fresh: bool = False) -> Claim | None:
     """Return the result of the unmodified repository as it was checked, or on all its fresh seeds; None if it has
     none."""
-    code = state.repository
-    if code.baseline is None or code.command is None or code.baseline.node not in state.nodes:
+    baseline, command = state.repository.baseline, state.repository.repaired_command
+    if baseline is None or command is None or baseline.node not in state.nodes:
         return None
-    runs, name = _list_runs(state, code.baseline.node), "fresh" if fresh else "reproduction"
-    seeds = {one.seed for one in runs if one.seed >= FIRST_FRESH_SEED} if fresh else code.baseline.seeds
-    found = next((one for one in _compute_claims(runs, seeds) if one.name == code.command.command.metric_name), None)
+    runs, name = _list_runs(state, baseline.node), "fresh" if fresh else "reproduction"
+    seeds = {one.seed for one in runs if one.seed >= FIRST_FRESH_SEED} if fresh else baseline.seeds
+    found = next((one for one in _compute_claims(runs, seeds) if one.name == command.metric_name), None)
     key = found and format_key(name, found.dataset, found.name, found.condition)
     return found.model_copy(update={"key": key}) if found is not None else None
 

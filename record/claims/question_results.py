@@ -12,7 +12,6 @@ level whatever the first run showed.
 from __future__ import annotations
 
 import re
-from importlib import import_module
 from itertools import permutations
 from math import floor
 from typing import NamedTuple
@@ -20,7 +19,7 @@ from typing import NamedTuple
 from labwright.record.claims.differences import ClaimDifference, Spread, build_difference, estimate_mean
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, Claim, compute_claims
 from labwright.record.claims.formatting import format_claims
-from labwright.record.claims.planned_seeds import count_precise_units
+from labwright.record.claims.planned_seeds import compute_upper_deviation, count_precise_units
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import PrintedValue, format_key, print_name, print_significant, to_plain_text
 from labwright.record.schema.idea import ExperimentDesign
@@ -41,8 +40,6 @@ MIN_FRESH_SEEDS = 30
 """Number of fresh seeds even if the first run shows a smaller spread: two seeds may give equal values by chance."""
 MIN_FRESH_SHARE = 0.25
 """Share of the time left that these may take, unless the first run had one seed and shows no spread."""
-SPREAD_CONFIDENCE = 0.8
-"""Confidence of the upper bound of a spread by which fresh seeds are planned."""
 KEY_PATTERN = re.compile(r"(?:\\result)?\{([^{}]+)\}")
 
 
@@ -170,8 +167,7 @@ def plan_fresh_seeds(first: QuestionResults, seconds_a_seed: float, seconds_left
         smallest = one.margin if one.margin is not None else abs(one.difference.mean)
         spread = estimate_mean(one.difference.values).spread if tried > 1 else Spread()
         if smallest and spread.is_known:
-            low: float = import_module("scipy.special").chdtri(spread.units_freedom, SPREAD_CONFIDENCE)
-            bound = spread._replace(units=spread.units * spread.units_freedom / low)
+            bound = spread._replace(units=compute_upper_deviation(one.difference.values) ** 2 / tried)
             needed = count_precise_units(bound, tried, smallest, SIGNIFICANCE_LEVEL)
             wanted = max(wanted, needed or MAX_FRESH_SEEDS)
     planned = min(wanted, affordable, MAX_FRESH_SEEDS)

@@ -17,7 +17,6 @@ from labwright.record.schema.repository import (
     PartWay,
     RepositoryCommand,
     RepositoryPart,
-    RepositoryRepair,
     SameSeed,
     UnexaminedPart,
 )
@@ -40,8 +39,6 @@ class EnvironmentBuilt(FrozenModel):
     """The environment in which commands of the repository run."""
 
     type: Literal["environment_built"] = "environment_built"
-    how: Literal["given", "interpreter", "beside"]
-    """Given interpreter, the program's own, or the program's own with packages installed alongside."""
     python: str = Field(description="Python version")
     packages: dict[str, str] = Field(default_factory=dict, description="packages installed alongside, name -> version")
     deviations: tuple[EnvironmentDeviation, ...] = ()
@@ -60,11 +57,14 @@ class CommandFound(FrozenModel):
 
 
 class RepairMade(FrozenModel):
-    """An author made the command run."""
+    """An author made the command run, once in a study."""
 
     type: Literal["repaired"] = "repaired"
-    failure: str = Field(description="message of the failed run; empty: nothing was run before")
-    repair: RepositoryRepair
+    failure: str = Field(default="", description="message of the failed run; empty: nothing was run before")
+    reason: str
+    command: RepositoryCommand = Field(description="the command with the repair")
+    pins: tuple[str, ...] = Field(default=(), description="packages to install")
+    patch: str = Field(default="", description="unified diff of the repository's files")
     tree: str = Field(description="tree with the repair")
     commit: str = ""
 
@@ -95,7 +95,7 @@ class PartsFound(FrozenModel):
     type: Literal["parts_found"] = "parts_found"
     parts: tuple[RepositoryPart, ...]
     rest: tuple[UnexaminedPart, ...] = ()
-    floors: tuple[PartWay, ...] = Field(default=(), description="edits that disable the whole model")
+    whole: PartWay | None = Field(default=None, description="how the whole model is disabled")
     budget: int = Field(description="maximum number of runs in total, including the baseline")
     why: str = Field(default="", description="how the author chose the parts, or why there are none")
 

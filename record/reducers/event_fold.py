@@ -131,6 +131,7 @@ LATEST: dict[type, str] = {
     RepositoryImported: "repository.imported",
     EnvironmentBuilt: "repository.environment",
     CommandFound: "repository.command",
+    RepairMade: "repository.repair",
     BaselineChecked: "repository.baseline",
     PartsFound: "ablation.parts",
     AblationsConcluded: "ablation.results",
@@ -147,7 +148,6 @@ APPENDED: dict[type, str] = {
     WorksFound: "paper.works_found",
     WorksChosen: "paper.works_chosen",
     DraftAssessed: "paper.drafts",
-    RepairMade: "repository.repairs",
 }
 """Event -> the field that lists all of them."""
 KEYED: dict[type, tuple[str, tuple[str, ...]]] = {

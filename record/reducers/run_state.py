@@ -110,6 +110,7 @@ from labwright.record.schema.nodes import (
     TrialResult,
 )
 from labwright.record.schema.paper import PaperDraft, ReviewFile
+from labwright.record.schema.repository import RepositoryCommand
 
 # The model calls of a study, and what its calls and experiments cost.
 
@@ -246,8 +247,14 @@ class RepositoryState:
     imported: RepositoryImported | None = None
     environment: EnvironmentBuilt | None = None
     command: CommandFound | None = None
-    repairs: list[RepairMade] = field(default_factory=list[RepairMade])
+    repair: RepairMade | None = None
     baseline: BaselineChecked | None = None
+
+    @property
+    def repaired_command(self) -> RepositoryCommand | None:
+        """The command as it is run: with its repair, if it needed one."""
+        found = self.repair or self.command
+        return found.command if found is not None else None
 
 
 @dataclass

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -179,7 +179,7 @@ class ResearchQuestion(FrozenModel):
     instructions: str = ""
     run: tuple[str, ...] = Field(default=(), description="command with {seed}")
     measure: str = Field(default="", description="where its metric is read, in the format of --metric")
-    better: str = Field(default="max", description="max or min")
+    better: Literal["max", "min"] = "max"
     seeds: int = Field(default=3, ge=1, le=50)
     minutes: float = Field(default=40.0, gt=0)
     may_edit: tuple[str, ...] = Field(default=(), description="patterns of files that may change; empty: any")

@@ -34,15 +34,20 @@ class RepositoryCommand(FrozenModel):
     """The command that produces the repository's result. Words may contain {seed}, {out} and {device}.
 
     The command may begin with `cd FOLDER &&`.
-
-    `seeded`: whether the seed has an effect; otherwise runs are compared unpaired.
     """
 
     argv: tuple[str, ...] = Field(min_length=1, description="the first word `python` stands for its interpreter")
     env: dict[str, str] = Field(default_factory=dict, description="variables in addition to those of every run")
-    metric: str = Field(description="FILE.json:a.b, FILE.csv:column@last, FILE.txt:REGEX, stdout:REGEX or output:REGEX")
+    metric: str = Field(
+        description="FILE.json:a.b, FILE.csv:column@last, FILE.txt:REGEX, stdout:REGEX, output:REGEX, or for scored "
+        "predictions predictions:FILE@METRIC, without METRIC if the plan has the metrics"
+    )
     direction: MetricDirection = "max"
-    seeded: bool = True
+
+    @property
+    def seeded(self) -> bool:
+        """Whether it takes a seed; otherwise runs are compared unpaired."""
+        return any("{seed}" in word for word in self.argv)
 
     @property
     def metric_name(self) -> str:
@@ -56,6 +61,12 @@ class RepositoryCommand(FrozenModel):
         if kind == "predictions":
             return rest.rpartition("@")[2]
         return rest.partition("@")[0]
+
+    @property
+    def predictions(self) -> str:
+        """FILE[:COLUMN] of the predictions that the program scores; empty: it reads the metric."""
+        kind, _, rest = self.metric.partition(":")
+        return rest.rpartition("@")[0] if kind == "predictions" else ""
 
     def build_argv(self, seed: int, *, out: str = "out", device: str = "cpu") -> list[str]:
         """Return the command line of one run."""
@@ -91,16 +102,6 @@ class EnvironmentDeviation(FrozenModel):
 
     wanted: str
     found: str = Field(description="empty: not available")
-
-
-class RepositoryRepair(FrozenModel):
-    """Everything that makes the command run."""
-
-    reason: str
-    edits: tuple[RepositoryEdit, ...] = ()
-    argv: tuple[str, ...] = Field(default=(), description="the whole command line, if it changes")
-    env: dict[str, str] = Field(default_factory=dict)
-    pins: tuple[str, ...] = ()
 
 
 BaselineVerdict = Literal["reproduced", "differs", "unchecked", "failed"]

@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
@@ -44,16 +44,8 @@ from labwright.sandbox.job import (
 )
 from labwright.sandbox.output import MAX_TAIL_CHARS, LiveOutput
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome, OutputRedactor
-from labwright.sandbox.repository.environment import RepositoryEnvironment
-from labwright.sandbox.repository.git_mirror import GitMirror
-from labwright.sandbox.repository.metric import (
-    PREDICTIONS_KIND,
-    MetricReading,
-    ResultMetric,
-    parse_metric,
-    prepare_checkout,
-    read_metric,
-)
+from labwright.sandbox.repository.environment import StudyRepository
+from labwright.sandbox.repository.metric import MetricReading, ResultMetric, parse_metric, prepare_checkout, read_metric
 from labwright.sandbox.repository.predictions import submit_predictions
 from labwright.sandbox.repository.trace import TRACE_FOLDER, TRACE_VARIABLES, add_hook, copy_trace
 from labwright.sandbox.results import measure_attempt
@@ -64,16 +56,6 @@ MAX_RESULT_BYTES = 5_000_000
 _RESULTS = TypeAdapter(dict[str, dict[str, tuple[Annotated[float, Strict(), AllowInfNan(False)], ...]]])
 SEALED_TEST_PREFIX = "test_metric"
 """Prefix of the names of sealed files with one value each."""
-
-
-@dataclass(frozen=True)
-class StudyRepository:
-    """The parts that all cells of a repository study share."""
-
-    mirror: GitMirror
-    environment: RepositoryEnvironment
-    redactor: OutputRedactor = field(default_factory=OutputRedactor)
-    device: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -127,12 +109,10 @@ class CommandWorker:
         tree = await asyncio.to_thread(mirror.apply_patch, code.tree, arm.patch)
         checkout.parent.mkdir(parents=True, exist_ok=True)
         await asyncio.to_thread(mirror.checkout, tree, checkout)
-        predictions = f"{PREDICTIONS_KIND}:{code.predictions}@" if code.predictions else ""
-        places = predictions or code.command.metric, code.test_metric
-        metrics = [parse_metric(text, OUTPUT_FOLDER) for text in places if text]
+        metrics = [parse_metric(text, OUTPUT_FOLDER) for text in (code.command.metric, code.test_metric) if text]
         await asyncio.to_thread(prepare_checkout, checkout, metrics, OUTPUT_FOLDER)
         words = code.build_words(arm, cell, order.task.setting)
-        argv = build_command_line(code.command, cell.seed, words, device=self.repository.device)
+        argv = build_command_line(code.command, cell.seed, words, device=self.repository.environment.facts.device)
         env = code.command.env
         if code.traced:
             remove_path(checkout, TRACE_FOLDER)
@@ -155,7 +135,7 @@ class CommandWorker:
         finished = FinishedCommand(ran, checkout, folder, began)
         if code.results is not None:
             return await asyncio.to_thread(self._record_script_results, cell, code.results, finished)
-        if predictions:
+        if code.command.predictions:
             return await asyncio.to_thread(self._score_predictions, cell, metrics[0].place, finished)
         return await asyncio.to_thread(self._record_readings, cell, code.name, finished, metrics)
 

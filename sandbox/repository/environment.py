@@ -14,6 +14,7 @@ import shutil
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, cast
 
@@ -22,8 +23,11 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from labwright.record.baseline_check import parse_expected
+from labwright.record.events.repository_events import EnvironmentBuilt
 from labwright.record.schema import FrozenModel
-from labwright.record.schema.repository import CommandSpace, EnvironmentDeviation, RepositoryCommand
+from labwright.record.schema.repository import CommandSpace, EnvironmentDeviation, ExpectedResult, RepositoryCommand
+from labwright.record.source_tree import RepositoryProgram
 from labwright.sandbox.isolation.interpreter import format_environment, inspect_interpreter
 from labwright.sandbox.job import PackageError, RepositoryError
 from labwright.sandbox.packages import (
@@ -34,7 +38,9 @@ from labwright.sandbox.packages import (
     provide_packages,
     resolve_packages,
 )
-from labwright.sandbox.repository.command import CommandEnvironment
+from labwright.sandbox.repository.command import CommandEnvironment, OutputRedactor
+from labwright.sandbox.repository.git_mirror import GitMirror
+from labwright.sandbox.repository.metric import PREDICTIONS_KIND
 from labwright.sandbox.settings import SandboxSettings
 
 _REQUIREMENT_FILES = "requirements.txt requirements/base.txt requirements/requirements.txt pyproject.toml".split()
@@ -45,27 +51,23 @@ _PIN_PATTERN = re.compile(r"(?<![<>~!=])={2,3}\s*([^\s,;+*]+?)(?:\.\*)?(?:\+[\w.
 
 @dataclass(frozen=True)
 class RepositoryEnvironment:
-    """The environment of commands and its recorded facts."""
+    """The environment of commands and its recorded facts. Its mounts include the folders that settings make
+    readable."""
 
     command_environment: CommandEnvironment
-    how: Literal["given", "interpreter", "beside"]
-    version: str
-    packages: Mapping[str, str]
-    deviations: tuple[EnvironmentDeviation, ...]
-    mounts: Mapping[str, str]
-    """Name -> fingerprint, including the folders that settings make readable."""
+    facts: EnvironmentBuilt
 
     @property
     def text(self) -> str:
         """All packages, for `environment.txt` of a run."""
-        return format_environment(self.command_environment.python, self.packages)
+        return format_environment(self.command_environment.python, self.facts.packages)
 
     @property
     def digest(self) -> str:
         """Hash of everything on which a run depends besides its files, command line and seed."""
-        runs = inspect_interpreter(self.command_environment.python)
-        packages = sorted(runs.packages.items()), sorted(self.packages.items())
-        content = (runs.version, *packages, sorted(self.mounts.items()))
+        runs, facts = inspect_interpreter(self.command_environment.python), self.facts
+        packages = sorted(runs.packages.items()), sorted(facts.packages.items())
+        content = (runs.version, *packages, sorted(facts.mounts.items()))
         return hashlib.sha256(repr(content).encode()).hexdigest()
 
 
@@ -104,8 +106,10 @@ def build_environment(
                 deviations.append(EnvironmentDeviation(wanted=str(requirement), found=why))
         elif not requirement.specifier.contains(found, prereleases=True):
             deviations.append(EnvironmentDeviation(wanted=str(requirement), found=found))
-    how, command = "given" if python else "interpreter", CommandEnvironment(program, mounts=mounted)
-    environment = RepositoryEnvironment(command, how, runs.version, {}, tuple(deviations), fingerprints)
+    facts = EnvironmentBuilt(
+        python=runs.version, deviations=tuple(deviations), mounts=fingerprints, device=settings.device
+    )
+    environment = RepositoryEnvironment(CommandEnvironment(program, mounts=mounted), facts)
     if python or not missing:
         return environment
     words = [f"{name}=={version}" for name, version in (installed_before or {}).items()]
@@ -132,8 +136,8 @@ def add_packages(
 
     A pin that cannot be met is relaxed to newer versions.
     """
-    requirements = list(requirements)
-    known = [f"{name}=={version}" for name, version in environment.packages.items()]
+    requirements, command_environment, facts = list(requirements), environment.command_environment, environment.facts
+    known = [f"{name}=={version}" for name, version in facts.packages.items()]
     accepted, why = {word: word for word in requirements}, dict[str, str]()
 
     def install() -> PackageOverlay | None:
@@ -149,18 +153,14 @@ def add_packages(
             overlay = install()
         except PackageError as second_error:
             why |= dict.fromkeys(accepted, _format_cause(second_error))
-    deviations = [EnvironmentDeviation(wanted=word, found=f"not installed: {line}") for word, line in why.items()]
-    if overlay is None:
-        return replace(environment, deviations=(*environment.deviations, *deviations))
-    versions = overlay.lock.packages
-    for word in (word for word, other in accepted.items() if word != other):
-        version = versions.get(canonicalize_name(Requirement(word).name), "")
-        deviations.append(EnvironmentDeviation(wanted=word, found=version))
-    command_environment = replace(environment.command_environment, packages=overlay.folder)
-    deviations = (*environment.deviations, *deviations)
-    return replace(
-        environment, how="beside", packages=versions, command_environment=command_environment, deviations=deviations
-    )
+    found, packages = {word: f"not installed: {line}" for word, line in why.items()}, facts.packages
+    if overlay is not None:
+        packages, command_environment = overlay.lock.packages, replace(command_environment, packages=overlay.folder)
+        relaxed = (word for word, other in accepted.items() if word != other)
+        found |= {word: packages.get(canonicalize_name(Requirement(word).name), "") for word in relaxed}
+    deviations = (EnvironmentDeviation(wanted=word, found=other) for word, other in found.items())
+    update = {"packages": packages, "deviations": (*facts.deviations, *deviations)}
+    return RepositoryEnvironment(command_environment, facts.model_copy(update=update))
 
 
 def _resolve_one_by_one(
@@ -298,15 +298,51 @@ class CodeSettings(FrozenModel):
     )
 
     @property
+    def expected(self) -> ExpectedResult | None:
+        """The expected result of the unmodified repository. Raises `ExpectedError`."""
+        return parse_expected(self.expect) if self.expect else None
+
+    @property
     def command_record(self) -> RepositoryCommand:
         """The command in the form used by the record."""
-        argv = tuple(shlex.split(self.command)) or ("python",)
         return RepositoryCommand(
-            argv=argv,
+            argv=tuple(shlex.split(self.command)) or ("python",),
             env=self.env,
-            metric=self.metric,
+            metric=f"{PREDICTIONS_KIND}:{self.predictions}@{self.metric}" if self.predictions else self.metric,
             direction=self.direction,
-            seeded=any("{seed}" in word for word in argv),
+        )
+
+
+@dataclass(frozen=True)
+class StudyRepository:
+    """The repository of a study: its settings, its copy, and the environment of its commands."""
+
+    settings: CodeSettings
+    mirror: GitMirror
+    built: RepositoryEnvironment | None = None
+    """None in a dry run, which runs no command."""
+
+    @property
+    def environment(self) -> RepositoryEnvironment:
+        assert self.built is not None
+        return self.built
+
+    @cached_property
+    def redactor(self) -> OutputRedactor:
+        """Finds the output lines that reveal test results."""
+        return OutputRedactor.from_metric(self.settings.test_metric, self.settings.hide)
+
+    @cached_property
+    def code(self) -> RepositoryProgram:
+        """The part of every cell's program that does not depend on a plan."""
+        code = self.settings
+        return RepositoryProgram(
+            commit=code.commit,
+            tree=code.tree,
+            command=code.command_record,
+            name="",
+            test_metric=code.test_metric,
+            environment=self.built.digest if self.built is not None else "",
         )
 
 

@@ -2,7 +2,7 @@
 
 Guarantees: the user's folder is only read, and no program named in it is run. A tree is
 identified by git's id, so equal files give the same tree. Limits: the history, untracked files, submodules and LFS
-files are not copied; the latter two are reported (`ImportedTree.faults`).
+files are not copied; the latter two are reported (`RepositoryImported.faults`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from threading import Timer
 from typing import NamedTuple
 from urllib.parse import quote
 
+from labwright.record.events.repository_events import RepositoryImported
 from labwright.record.run_folder import RunFolder, is_disk_full
 from labwright.record.schema.repository import RepositoryEdit
 from labwright.record.untrusted_files import MAX_ENTRIES, BadFile, open_regular
@@ -357,19 +358,6 @@ class TreeFile(NamedTuple):
     size: int
 
 
-@dataclass(frozen=True)
-class ImportedTree:
-    """An imported tree: its commit, and the items that could not be imported."""
-
-    commit: str
-    tree: str
-    is_snapshot: bool
-    """Whether uncommitted changes were added as a temporary commit."""
-    files: int
-    bytes: int
-    faults: tuple[str, ...] = ()
-
-
 def open_mirror(folder: RunFolder) -> GitMirror:
     """Return the copy of the repository in the folder of a study."""
     return GitMirror(folder.root / "code" / "mirror")
@@ -384,7 +372,7 @@ class GitMirror:
         self._texts: dict[str, dict[str, str]] = {}
         self._known = False
 
-    def import_head(self, repository: Path, *, dirty: bool = False) -> ImportedTree:
+    def import_head(self, repository: Path, *, dirty: bool = False) -> RepositoryImported:
         """Copy a repository at HEAD; with `dirty`, include uncommitted changes.
 
         Raises `RepositoryError` if there is no repository or commit, or for uncommitted changes without `dirty`.
@@ -398,7 +386,7 @@ class GitMirror:
                 with tempfile.TemporaryDirectory(dir=self.folder) as place:
                     tree = source.write_snapshot(self.folder / "objects", Path(place) / "index")
                 commit = self.commit(tree, commit, "uncommitted changes")
-        return self.describe_import(commit, tree)
+        return self.describe_import(repository, commit, tree)
 
     def import_files(self, files: Mapping[str, str]) -> str:
         """Return the tree of text files by path, creating the mirror if necessary."""
@@ -406,11 +394,18 @@ class GitMirror:
             os.rename(self._init_part(), self.folder)
         return self.replace_files(_EMPTY_TREE, files)
 
-    def describe_import(self, commit: str, tree: str) -> ImportedTree:
+    def describe_import(self, repository: Path, commit: str, tree: str) -> RepositoryImported:
         """Describe what `import_head` imported."""
         listed, head = self.list_files(tree), self._git("rev-parse", "refs/heads/taken").strip()
-        size = sum(file.size for file in listed.values())
-        return ImportedTree(commit, tree, head != commit, len(listed), size, self._find_faults(tree))
+        return RepositoryImported(
+            repository=str(repository),
+            commit=commit,
+            tree=tree,
+            snapshot=head != commit,
+            files=len(listed),
+            bytes=sum(file.size for file in listed.values()),
+            faults=self._find_faults(tree),
+        )
 
     def find_tree(self, commit: str) -> str:
         """Return the tree of a commit."""

@@ -21,7 +21,7 @@ import stat
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from itertools import accumulate, islice, takewhile
 from pathlib import Path, PurePosixPath
@@ -160,16 +160,13 @@ def open_scratch_tree(
     text that the author sees, as `OutputRedactor.redact` does. `max_seconds` bounds one command.
     """
     made = ScratchTree(mirror, tree, name, frozen, redact)
+    job = CommandJob("a command of the author", made.folder, (), environment, max_seconds, env=env or {})
     description = (
         f"Run a shell command for at most {max_seconds:g} seconds and return what it prints. There is "
         "no network. Text files of the repository that the command changes or deletes become part of your "
         "change; files that it creates there do not, but stay for later commands; those in /tmp do not stay."
     )
-    made.tools["run"] = (
-        _RunArguments,
-        description,
-        lambda given: made.run_shell_command(given, environment, run_command, env or {}, max_seconds),
-    )
+    made.tools["run"] = (_RunArguments, description, lambda given: made.run_shell_command(given, job, run_command))
     return made
 
 
@@ -192,7 +189,7 @@ class ScratchTree:
         self.tree = start
         """Git tree id."""
         self._mirror, self._frozen, self._redact = mirror, tuple(frozen), redact
-        self._folder = mirror.folder.parent / "scratch" / name
+        self.folder = mirror.folder.parent / "scratch" / name
         self._files: dict[str, TreeFile] = {}
         self._signatures: dict[str, tuple[int, ...]] = {}
         """Path -> times, size and number of the file, as of the current tree."""
@@ -217,7 +214,7 @@ class ScratchTree:
 
     async def __aexit__(self, *_: object) -> None:
         self._searcher.close()
-        await asyncio.to_thread(remove_tree, self._folder, ignore_errors=True)
+        await asyncio.to_thread(remove_tree, self.folder, ignore_errors=True)
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -253,9 +250,9 @@ class ScratchTree:
 
         Raises `RepositoryError`, `OSError`.
         """
-        remove_tree(self._folder)
-        self._folder.parent.mkdir(parents=True, exist_ok=True)
-        self._mirror.checkout(tree, self._folder)
+        remove_tree(self.folder)
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        self._mirror.checkout(tree, self.folder)
         self.tree, self._files = tree, self._mirror.list_files(tree)
         self._signatures = {path: self._read_signature(path) for path in self._files}
 
@@ -266,7 +263,7 @@ class ScratchTree:
         relative = "" if folder == "." else folder
         shown = (
             _format_entry(name, status)
-            for name, status in islice(iterate_entries(self._folder, relative), MAX_WALKED)
+            for name, status in islice(iterate_entries(self.folder, relative), MAX_WALKED)
             if not _is_in_git_folder(name) and not (stat.S_ISDIR(status.st_mode) if given.recursive else "/" in name)
         )
         lines = list(islice(shown, MAX_LISTED + 1))
@@ -288,7 +285,7 @@ class ScratchTree:
             re.compile(given.pattern)
         except (re.error, RecursionError, OverflowError) as error:
             raise RefusedCall(f"pattern: {error}; write a regular expression of Python") from None
-        arguments = self._folder, _check_path(given.path, "."), given.pattern, given.files
+        arguments = self.folder, _check_path(given.path, "."), given.pattern, given.files
         return self._searcher.call(_search_files, *arguments, subject="search")
 
     def _edit(self, given: _EditArguments) -> str:
@@ -299,33 +296,19 @@ class ScratchTree:
 
     def _write(self, given: _WriteArguments) -> str:
         path = self._check_changeable(given.path)
-        status = read_status(self._folder, path)
+        status = read_status(self.folder, path)
         if status is not None and not stat.S_ISREG(status.st_mode):
             raise RefusedCall(f"{path} is a folder, a link or no plain file: choose another path")
         self._put(path, given.text)
         return f"{path}: {len(given.text.splitlines())} lines written"
 
-    async def run_shell_command(
-        self,
-        given: _RunArguments,
-        environment: CommandEnvironment,
-        run_command: RunCommand,
-        env: Mapping[str, str],
-        max_seconds: float,
-    ) -> str:
-        """Run a command in the checkout, take its changes and return its output. Raises `CommandFailed`."""
+    async def run_shell_command(self, given: _RunArguments, job: CommandJob, run_command: RunCommand) -> str:
+        """Run a command as a job in the checkout, take its changes and return its output. Raises `CommandFailed`."""
         if "\0" in given.command:
             raise RefusedCall("command: it contains a character that no command line can contain")
-        job = CommandJob(
-            "a command of the author",
-            self._folder,
-            ("bash" if shutil.which("bash") else "sh", "-c", given.command),
-            environment,
-            min(given.seconds, max_seconds),
-            env=env,
-        )
+        argv = ("bash" if shutil.which("bash") else "sh", "-c", given.command)
         try:
-            outcome = await run_command(job)
+            outcome = await run_command(replace(job, argv=argv, timeout=min(given.seconds, job.timeout)))
         finally:
             notes = await asyncio.to_thread(self._take_changes)
         failure = outcome.failure
@@ -349,7 +332,7 @@ class ScratchTree:
 
     def _read_text(self, path: str, limit: int) -> str:
         """Read a text file of the checkout. Raises `BadFile`, `RefusedCall`."""
-        with open_regular(self._folder, path, limit) as file:
+        with open_regular(self.folder, path, limit) as file:
             text = decode_text(file.read())
         if text is None:
             raise RefusedCall(f"{path} is not a text file")
@@ -367,7 +350,7 @@ class ScratchTree:
 
     def _write_plain(self, path: str, data: bytes) -> None:
         mode = 0o755 if path in self._files and self._files[path].mode == "100755" else 0o644
-        with open_parent(self._folder, path) as (place, name), create_file(place, name) as file:
+        with open_parent(self.folder, path) as (place, name), create_file(place, name) as file:
             os.fchmod(file.fileno(), mode)
             file.write(data)
 
@@ -379,7 +362,7 @@ class ScratchTree:
         """Return what changes with a file's content; empty if there is no file. A time of change (ctime) cannot be set
         by code."""
         with suppress(BadFile):
-            if (status := read_status(self._folder, path)) is not None:
+            if (status := read_status(self.folder, path)) is not None:
                 return (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         return ()
 
@@ -387,7 +370,7 @@ class ScratchTree:
         """Add what a command changed in files of the tree to the tree; return notes about it."""
         notes: list[str] = []
         with suppress(BadFile):  # deeper folders are removed
-            make_harmless(self._folder)
+            make_harmless(self.folder)
         changed: dict[str, str | None] = {}
         others, frozen = list[str](), list[str]()
         for path in self._files:
@@ -398,7 +381,7 @@ class ScratchTree:
                 frozen.append(path)
                 continue
             text = None
-            with suppress(BadFile), open_regular(self._folder, path, MAX_TEXT_BYTES) as file:
+            with suppress(BadFile), open_regular(self.folder, path, MAX_TEXT_BYTES) as file:
                 text = decode_text(file.read())
             is_gone = not signature or stat.S_ISDIR(signature[0])
             if is_gone or (text is not None and self._files[path].mode != "120000"):

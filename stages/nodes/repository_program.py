@@ -82,8 +82,8 @@ async def build_repository_program(
 
     Raises: `NothingLeftError`, `ModelError`.
     """
-    assert context.repository is not None and isinstance(decided.action, ExpandTree)
-    action, code = decided.action, build_plan_code(context.repository.code, context.plan)
+    assert isinstance(decided.action, ExpandTree)
+    action, code = decided.action, build_plan_code(context.studied.code, context.plan)
     plots = {PLOTS_FILE: read_plot_script()}
     if not has_only_word_arms(context.plan, main=action.stage != "ablation"):
         program, files, added = await write_patched_program(context, decided, client, code)
@@ -103,8 +103,7 @@ async def build_repository_program(
 def read_declared_values(context: RunContext, files: Mapping[str, str], arms: Iterable[str]) -> dict[str, Scalar]:
     """Return the constants and numeric defaults that a repository's code declares alike for these arms, in the files
     that the command reaches; calls git."""
-    assert context.repository is not None
-    code, mirror = context.repository.code, context.repository.mirror
+    code, mirror = context.studied.code, context.studied.mirror
     trees = {mirror.apply_patch(code.tree, parse_arm_code(files, arm).patch) for arm in arms} or {code.tree}
     found: list[dict[str, Scalar]] = []
     for texts in map(mirror.read_texts, sorted(trees)):
@@ -128,12 +127,11 @@ def explain_nothing_new(view: StageSnapshot, action: ExpandTree, plan: DataPlan)
 
 async def check_repository(context: RunContext, seed: int) -> None:
     """Run the unmodified repository once; if it is fast and no plan exists, run two more seeds to show the spread."""
-    assert context.repository is not None
-    plan, code, level = context.state.search.data_plan, context.repository.code, ""
+    plan, code, level = context.state.search.data_plan, context.studied.code, ""
     if plan is not None:
         baseline, code = next(arm for arm in plan.arms if arm.role == "baseline"), build_plan_code(code, plan)
         level = next((one for one in plan.level_names if plan.has_cell(plan.datasets[0].name, baseline.name, one)), "")
-    data, name = next(iter(context.sources)), code.name or code.command.metric
+    data, name = next(iter(context.sources)), code.name or code.command.metric_name
     await to_thread(
         materialise, data, views=context.folder.views, labels=context.folder.labels, seed=seed, sources=context.sources
     )
@@ -149,15 +147,11 @@ async def check_repository(context: RunContext, seed: int) -> None:
         for more in (seed + 1, seed + 2):
             again = await _run_unmodified(context, code, cell.model_copy(update={"seed": more}))
             values += _read_metric_values(again, code)
-    expected = context.repository.expected
+    expected = context.studied.settings.expected
     check = check_baseline(values, expected)
     context.recorder.append(
         BaselineChecked(
-            tree=context.repository.code.tree,
-            mean=check.mean,
-            spread=check.spread,
-            verdict=check.verdict,
-            seconds=outcome.seconds,
+            tree=code.tree, mean=check.mean, spread=check.spread, verdict=check.verdict, seconds=outcome.seconds
         )
     )
     if check.verdict == "differs" and expected is not None:

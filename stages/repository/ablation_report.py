@@ -41,7 +41,6 @@ from labwright.record.schema.repository import (
     UnrankedOutcome,
     format_command_line,
 )
-from labwright.sandbox.repository.metric import PREDICTIONS_KIND
 from labwright.stages.paper.latex import build_tex_environment
 
 # What is particular to ablations: gates of mutations, the floor, joint effects, and the verdicts of the report. An
@@ -93,18 +92,9 @@ def exceeds_sum(singles: Iterable[float], joint: float, *, sigma: float) -> bool
     return joint > least and joint - sum(singles) > least
 
 
-def is_floor(direction: MetricDirection, baseline: float | None, value: float | None) -> bool:
-    """Return whether the value of a run without the whole model or training is a floor: worse than the baseline.
-
-    Equal digits mean that nothing was removed; a better value, that something else was.
-    """
-    if baseline is None or value is None:
-        return False
-    return value < baseline if direction == "max" else value > baseline
-
-
 def is_at_floor(effect: float, gap: float) -> bool:
-    """Return whether an effect is so large that the model may no longer work; False without a positive gap."""
+    """Return whether an effect is so large that the model may no longer work; `gap` is the effect of removing all of
+    it, 0 if that is not known."""
     return gap > 0 and effect >= FLOOR_SHARE * gap
 
 
@@ -250,24 +240,19 @@ def build_report_files(state: RunState) -> dict[str, str]:
     """Return the content of every file by name."""
     code, ablation, found = state.repository, state.ablation, state.repository.command
     assert code.imported is not None
-    repairs = [one.repair for one in code.repairs]
-    given = found.command.argv if found is not None else ()
-    ran = next((one.argv for one in reversed(repairs) if one.argv), given)
-    variables = found.command.env if found is not None else {}
-    for repair in repairs:
-        variables = variables | repair.env
-    words = (*(f"{name}={value}" for name, value in sorted(variables.items())), *ran)
+    given, ran = found and found.command, code.repaired_command
+    words = (*(f"{name}={value}" for name, value in sorted(ran.env.items())), *ran.argv) if ran is not None else ()
     values = {
         "name": Path(code.imported.repository).name,
         "code": code,
         "ablation": ablation,
         "command": found,
         "command_line": format_command_line(words),
-        "replaced": format_command_line(given) if ran != given else "",
+        "replaced": format_command_line(given.argv) if given and ran and ran.argv != given.argv else "",
         "is_metric_given": bool(state.read_setting("code.metric")),
-        "is_seeded": any("{seed}" in word for word in ran),
+        "is_seeded": ran is not None and ran.seeded,
         "is_exact": code.baseline is not None and code.baseline.is_exact,
-        "is_scored": found is not None and found.command.metric.startswith(PREDICTIONS_KIND),
+        "is_scored": found is not None and bool(found.command.predictions),
         "baseline": compute_baseline_claim(state),
         "fresh_baseline": compute_baseline_claim(state, fresh=True),
         "floor": ablation.tried_mutations.get((WHOLE_TRAINING, 0)),
@@ -297,7 +282,7 @@ def to_json(state: RunState) -> dict[str, Any]:
         "code": dump(code.imported),
         "environment": dump(code.environment),
         "command": dump(code.command),
-        "repairs": [dump(one) for one in code.repairs],
+        "repairs": [dump(code.repair)] if code.repair is not None else [],
         "baseline": dump(code.baseline),
         "parts": [
             part.model_dump(mode="json") | {"ways": [way.what for way in part.ways], "tried": gates[part.name]}
@@ -312,8 +297,8 @@ def to_json(state: RunState) -> dict[str, Any]:
 
 
 def _run_to_json(state: RunState, node: Node) -> dict[str, Any]:
-    command, runs = state.repository.command, state.cells.list_node_runs(node.id)
-    name = command.command.metric_name if command is not None else ""
+    command, runs = state.repository.repaired_command, state.cells.list_node_runs(node.id)
+    name = command.metric_name if command is not None else ""
     return {
         "id": runs[-1].id if runs else "",
         "node": node.id,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isfinite
@@ -35,7 +35,6 @@ from labwright.search.ablation_bandit import (
     BanditArm,
     advise_budget,
     compute_pooled_sigma,
-    find_harmful,
     find_near_zero,
     order_sweep,
     run_group_test,
@@ -52,11 +51,10 @@ from labwright.stages.repository.ablation_report import (
     exceeds_sum,
     is_at_floor,
     is_coarse_metric,
-    is_floor,
 )
 from labwright.stages.repository.arm_runs import ArmRuns, CommandSetup, RepositoryArm, gather_all, name_arm, read_value
 from labwright.stages.repository.authors import format_limits, propose_parts
-from labwright.stages.repository.baseline_reproduction import RepositoryReproduction
+from labwright.stages.repository.baseline_reproduction import BASELINE_SEEDS, RepositoryReproduction
 from labwright.stages.run_context import RunContext
 
 LARGE_EFFECT_SHARES = {"max": 0.5, "min": 0.1}
@@ -112,15 +110,13 @@ class RepositoryAblation:
         self.context: RunContext = baseline.context
         self.runs: ArmRuns = baseline.runs
         self.setup: CommandSetup = baseline.setup
-        self.seeds: tuple[int, ...] = baseline.seeds
-        """Seeds of the baseline; every component is ablated at the first."""
         self.top: int = options.top
         self._reproduction = baseline
         self._baseline = baseline.arm
         self._part_states: dict[str, _PartState] = {}
         self._arms: dict[tuple[tuple[str, int], ...], RepositoryArm | None] = {}
         self._trace = CallTrace()
-        self._floor_task: asyncio.Task[float | None] | None = None
+        self._gap_task: asyncio.Task[float] | None = None
         self._joint_set: tuple[str, ...] = ()
 
     @property
@@ -165,7 +161,7 @@ class RepositoryAblation:
     def _describe_budget(self) -> str:
         """Describe the baseline, the seconds of a run and the runs that are left, for the author of the parts."""
         check, spent = self.context.state.repository.baseline, self._runs_spent
-        runs = [self.runs.find_run(self._baseline, seed) for seed in self.seeds]
+        runs = [self.runs.find_run(self._baseline, seed) for seed in BASELINE_SEEDS]
         seconds = fmean([one.seconds for one in runs if one is not None] or [0.0])
         assert check is not None and check.mean is not None
         spread = f", standard deviation {check.spread:.3g}" if check.spread is not None else ""
@@ -179,7 +175,7 @@ class RepositoryAblation:
     def _limit_to_budget(self, found: PartsFound, budget: int | None) -> PartsFound:
         """Keep the components that the budget allows, by prior; list the others as not examined."""
         budget = budget or advise_budget(len(found.parts))
-        most = split_budget(len(found.parts), budget, k=self.top, baseline=len(self.seeds) + 2).explored
+        most = split_budget(len(found.parts), budget, k=self.top, baseline=len(BASELINE_SEEDS) + 2).explored
         names = order_sweep({part.name: part.prior for part in found.parts})[:most]
         left = tuple(
             UnexaminedPart(name=part.name, kind="budget", why=f"the budget of {budget} runs is used up")
@@ -210,25 +206,19 @@ class RepositoryAblation:
                 one.gate = "changes what is scored"
         elif at_floor:
             one.way = min(at_floor, key=lambda way: at_floor[way])
-            is_broken = at_floor[one.way] >= self._compute_gap(await self._find_floor())
+            is_broken = at_floor[one.way] >= await self._find_gap()
             one.gate = "breaks the program" if is_broken else "at the floor"
         elif any(
             "is not finite" in tried.why for tried in self._ablation.tried_mutations.values() if tried.part == name
         ):
             one.gate = "breaks the program"
 
-    def _compute_gap(self, floor: float | None) -> float:
-        """Return how much worse the floor is than the baseline; 0 if it is not known."""
-        if floor is None or self._first_baseline is None:
-            return 0.0
-        return (self._first_baseline - floor) * (1 if self.setup.command.direction == "max" else -1)
-
     async def _try_way(self, one: _PartState, way: int) -> tuple[MutationOutcome, float | None]:
         mutation, name = one.part.ways[way], one.part.name
-        arm = self._build_arm({name: way})
+        arm = self._get_arm({name: way})
         if arm is None:
             return self._record_gate(name, way, None, "no change"), None
-        run = await self._run(arm, self.seeds[0])
+        run = await self._run(arm, BASELINE_SEEDS[0])
         if run is None:
             return "failed", None
         value, baseline = read_value(run, arm.metric), self._first_baseline
@@ -239,50 +229,47 @@ class RepositoryAblation:
         reached = self._is_reached(mutation)
         gate = classify_patch_run(baseline, value, reached=reached, repeatable=is_repeatable)
         if gate == "no effect" and not self._is_exact:  # equal digits at one seed may be chance
-            again = read_value(await self._run(arm, self.seeds[1]), arm.metric)
-            other = self.runs.list_values(self._baseline).get(self.seeds[1])
+            again = read_value(await self._run(arm, BASELINE_SEEDS[1]), arm.metric)
+            other = self.runs.list_values(self._baseline).get(BASELINE_SEEDS[1])
             if again is not None and other is not None:
                 gate = classify_patch_run(other, again, reached=reached, repeatable=is_repeatable)
         effect = compute_effect(self.setup.command.direction, baseline, value)
         large = LARGE_EFFECT_SHARES[self.setup.command.direction] * abs(baseline)
         if gate == "moved" and effect is not None and effect >= large:
-            gate = "at the floor" if is_at_floor(effect, self._compute_gap(await self._find_floor())) else gate
+            gate = "at the floor" if is_at_floor(effect, await self._find_gap()) else gate
         return self._record_gate(name, way, arm, gate), effect
 
-    async def _find_floor(self) -> float | None:
-        """Return the metric with the whole model removed, measured on first use; None if it cannot be measured."""
-        if self._floor_task is None:
-            self._floor_task = asyncio.create_task(self._run_floors())
-        return await self._floor_task
+    async def _find_gap(self) -> float:
+        """Return the effect of removing the whole model, measured on first use; 0 if it is not known."""
+        if self._gap_task is None:
+            self._gap_task = asyncio.create_task(self._measure_gap())
+        return await self._gap_task
 
-    async def _run_floors(self) -> float | None:
-        parts = self._ablation.parts
-        for number, floor in enumerate(parts.floors if parts is not None else ()):
-            if (tree := self._build_tree([floor])) is not None:
-                name = "the whole model"
-                arm = self._build_search_arm(name_arm([name], number), name, floor.what, tree, floor.words)
-                value = read_value(await self._run(arm, self.seeds[0]), arm.metric)
-                if is_floor(self.setup.command.direction, self._first_baseline, value):
-                    return value
-        name, command = WHOLE_TRAINING, self.setup.command
+    async def _measure_gap(self) -> float:
+        parts, command = self._ablation.parts, self.setup.command
         command = command.model_copy(update={"env": command.env | NO_TRAINING_VARIABLES})
-        setup = replace(self.setup, command=command)
-        arm = self._build_search_arm(name_arm([name]), name, "no optimizer steps", setup=setup)
-        value = read_value(await self._run(arm, self.seeds[0]), arm.metric)
-        if value is not None and value == self._first_baseline:
-            self._record_gate(name, 0, arm, "no effect", NO_OPTIMIZER)
-        return value if is_floor(self.setup.command.direction, self._first_baseline, value) else None
+        model = parts.whole if parts is not None else None
+        for name, way, setup in (
+            ("the whole model", model, self.setup),
+            (WHOLE_TRAINING, PartWay(what="no optimizer steps"), replace(self.setup, command=command)),
+        ):
+            arm = self._build_arm([name], 0, [way], setup) if way is not None else None
+            value = read_value(await self._run(arm, BASELINE_SEEDS[0]), arm.metric) if arm is not None else None
+            gap = compute_effect(command.direction, self._first_baseline, value)
+            if gap is not None and gap > 0:  # a better value means that something else was removed
+                return gap
+            if name == WHOLE_TRAINING and gap == 0:
+                self._record_gate(name, 0, arm, "no effect", NO_OPTIMIZER)
+        return 0.0
 
     async def _changes_scored_data(self, one: _PartState) -> bool:
         """Return whether a component whose removal improves the result far too much produces the scoring targets: in a
         traced run, none of the scored data is the same as before."""
-        baseline, effect = self._first_baseline, self._list_effects([one.part.name]).get(self.seeds[0])
+        baseline, effect = self._first_baseline, self._list_effects([one.part.name]).get(BASELINE_SEEDS[0])
         if baseline is None or effect is None or effect > -SUSPECT_GAIN_SHARE * abs(baseline):
             return False
-        tree, what, words = self._build_tree([one.mutation]) or "", one.mutation.what, one.mutation.words
-        name = name_arm([one.part.name], one.way)
-        arm = self._build_search_arm(name, one.part.name, what, tree, words, traced=True)
-        if (run := await self._run(arm, self.seeds[0])) is None:
+        arm = self._build_arm([one.part.name], one.way, [one.mutation], self.setup, traced=True)
+        if arm is None or (run := await self._run(arm, BASELINE_SEEDS[0])) is None:
             return False
         again = await asyncio.to_thread(read_trace, self.context.folder.get_cell_path(run.id))
         return self._trace.is_scored_on_other_data(again)
@@ -308,61 +295,44 @@ class RepositoryAblation:
 
     # --- arms ---------------------------------------------------------------------------------------------------------
 
-    def _build_arm(self, ways: Mapping[str, int]) -> RepositoryArm | None:
-        """Build the arm without these components, by their mutations; None if they change nothing or conflict."""
+    def _get_arm(self, ways: Mapping[str, int]) -> RepositoryArm | None:
+        """Return the arm without these components, by their mutations; None if they change nothing or conflict."""
         key = tuple(ways.items())
         if key not in self._arms:
-            mutations = [self._part_states[name].part.ways[way] for name, way in ways.items()]
-            tree, words = self._build_tree(mutations), tuple(word for one in mutations for word in one.words)
-            self._arms[key] = None
-            if tree is not None and (tree != self.setup.tree or words):
-                self._arms[key] = self.runs.build_arm(
-                    name_arm(ways, max(ways.values()) if len(ways) == 1 else 0),
-                    f"without {' and '.join(ways)}: {'; '.join(one.what for one in mutations)}",
-                    self.setup,
-                    tree=tree,
-                    words=words,
-                    parts=tuple(ways),
-                    parent=self.runs.find_node(self._baseline),
-                )
+            mutations = [self._part_states[name].part.ways[way] for name, way in key]
+            self._arms[key] = self._build_arm([*ways], key[0][1] if len(key) == 1 else 0, mutations, self.setup)
         return self._arms[key]
 
     def _find_arm(self, names: Sequence[str]) -> RepositoryArm | None:
         """Return the arm without these components, by their selected mutations; None if one has none."""
         if any(self._part_states[name].way < 0 for name in names):
             return None
-        return self._build_arm({name: self._part_states[name].way for name in names})
+        return self._get_arm({name: self._part_states[name].way for name in names})
 
-    def _build_search_arm(
-        self,
-        name: str,
-        part: str,
-        what: str,
-        tree: str = "",
-        words: Sequence[str] = (),
-        *,
-        setup: CommandSetup | None = None,
-        traced: bool = False,
-    ) -> RepositoryArm:
-        """Build an arm that only serves to judge others."""
+    def _build_arm(
+        self, parts: Sequence[str], way: int, mutations: Sequence[PartWay], setup: CommandSetup, *, traced: bool = False
+    ) -> RepositoryArm | None:
+        """Build an arm with the mutations of a setup that remove these parts; None if they change nothing or conflict.
+        `way` is the index of the mutation of a single part."""
+        words = tuple(word for one in mutations for word in one.words)
+        try:
+            tree = self.runs.mirror.apply_edits(setup.tree, [edit for one in mutations for edit in one.edits])
+        except RepositoryError:
+            return None
+        if tree == setup.tree and not words and setup == self.setup:
+            return None
+        what = "; ".join(one.what for one in mutations)
         return self.runs.build_arm(
-            name,
-            f"without {part}: {what}{', with a trace of its calls' * traced}",
-            setup or self.setup,
+            name_arm(parts, way),
+            f"without {' and '.join(parts)}: {what}{', with a trace of its calls' * traced}",
+            setup,
             tree=tree,
             words=words,
-            parts=(part,),
+            parts=parts,
             kind="replicate" if traced else "ablate",
             parent=self.runs.find_node(self._baseline),
             traced=traced,
         )
-
-    def _build_tree(self, mutations: Iterable[PartWay]) -> str | None:
-        """Return the tree with the edits of all mutations; None if they conflict."""
-        try:
-            return self.runs.mirror.apply_edits(self.setup.tree, [edit for one in mutations for edit in one.edits])
-        except RepositoryError:
-            return None
 
     # --- effects of the search ----------------------------------------------------------------------------------------
 
@@ -375,24 +345,18 @@ class RepositoryAblation:
         seeds = [seed for seed in own if seed in base and seed < FIRST_FRESH_SEED]
         return {seed: compute_effect(self.setup.command.direction, base[seed], own[seed]) for seed in seeds}
 
-    def _to_arm(self, one: _PartState, *, is_coarse: bool = False) -> BanditArm:
-        effects = self._list_effects([one.part.name]).values()
-        return BanditArm(
-            one.part.name,
-            one.part.prior,
-            tuple(effect for effect in effects if effect is not None),
-            is_settled=one.gate == "not reached" or (one.gate == "no effect" and not is_coarse),
-        )
-
     def _list_ranked(self) -> list[BanditArm]:
-        coarse = self._is_coarse
-        return [self._to_arm(one, is_coarse=coarse) for one in self._part_states.values() if one.is_ranked]
-
-    def _list_candidates(self) -> list[BanditArm]:
-        """Return the components that can rank among the most important. Harmful ones are reported separately."""
-        arms, sigma = self._list_ranked(), self._sigma
-        harms = set(find_harmful(arms, sigma)) if isfinite(sigma) else set[str]()
-        return [one for one in arms if one.name not in harms]
+        is_coarse = self._is_coarse
+        return [
+            BanditArm(
+                name,
+                one.part.prior,
+                tuple(effect for effect in self._list_effects([name]).values() if effect is not None),
+                is_settled=one.gate == "not reached" or (one.gate == "no effect" and not is_coarse),
+            )
+            for name, one in self._part_states.items()
+            if one.is_ranked
+        ]
 
     @property
     def _is_coarse(self) -> bool:
@@ -435,38 +399,31 @@ class RepositoryAblation:
         most, sigma = found.budget - self._count_reserved(found), self._sigma
         arms = [one for one in self._list_ranked() if not self._part_states[one.name].is_strength]
         names = find_near_zero(arms, sigma, self.top) if isfinite(sigma) else []
-        if len(names) < 2:
-            return ()
+        singles = {one.name: one.mean_effect for one in arms}
+
+        async def is_joint(names: Sequence[str]) -> bool:
+            arm = self._find_arm(names)
+            if arm is None or (self._runs_spent >= most and not self.runs.list_nodes(arm)):
+                return False
+            value = read_value(await self._run(arm, BASELINE_SEEDS[0]), arm.metric)
+            joint = compute_effect(self.setup.command.direction, self._first_baseline, value)
+            return joint is not None and exceeds_sum([singles[name] for name in names], joint, sigma=sigma)
+
         search = run_group_test(names)
         try:
             subset = next(search)
             while True:
-                joint = await self._measure_joint_effect(subset, most)
-                subset = search.send(joint is not None and exceeds_sum(self._list_singles(subset), joint, sigma=sigma))
+                subset = search.send(await is_joint(subset))
         except StopIteration as ended:
             least: tuple[str, ...] = ended.value
-        if len(least) < 2 or (joint := await self._measure_joint_effect(least, most)) is None:
-            return ()
-        return least if exceeds_sum(self._list_singles(least), joint, sigma=sigma) else ()
-
-    def _list_singles(self, names: Iterable[str]) -> list[float]:
-        return [self._to_arm(self._part_states[name]).mean_effect for name in names]
-
-    async def _measure_joint_effect(self, names: Sequence[str], most: int) -> float | None:
-        """Return the effect of ablating several components together, at the first seed; None if it is not known and
-        `most` runs of the study were spent."""
-        arm, baseline = self._find_arm(names), self._first_baseline
-        if arm is None or baseline is None or (self._runs_spent >= most and not self.runs.list_nodes(arm)):
-            return None
-        value = read_value(await self._run(arm, self.seeds[0]), arm.metric)
-        return compute_effect(self.setup.command.direction, baseline, value)
+        return least if len(least) > 1 and await is_joint(least) else ()
 
     # --- fresh seeds --------------------------------------------------------------------------------------------------
 
     def _count_reserved(self, found: PartsFound) -> int:
         """Return how many runs are kept for fresh seeds: of the baseline, the most important components, and a joint
         set."""
-        split = split_budget(len(found.parts), found.budget, k=self.top, baseline=len(self.seeds) + 2)
+        split = split_budget(len(found.parts), found.budget, k=self.top, baseline=len(BASELINE_SEEDS) + 2)
         return CONFIRM_SEEDS * (2 + split.confirmed)
 
     def _rank_sets(self) -> list[tuple[str, ...]]:
@@ -474,7 +431,7 @@ class RepositoryAblation:
         effects: dict[tuple[str, ...], float] = {}
         effects |= {(one.name,): one.mean_effect for one in self._list_ranked() if one.effects}
         if self._joint_set:
-            effects[self._joint_set] = self._list_effects(self._joint_set).get(self.seeds[0]) or 0.0
+            effects[self._joint_set] = self._list_effects(self._joint_set).get(BASELINE_SEEDS[0]) or 0.0
         return sorted(effects, key=lambda names: (-abs(effects[names]), names))
 
     async def _confirm(self, found: PartsFound) -> None:
@@ -519,10 +476,7 @@ class RepositoryAblation:
             self._build_rows(),
             key=lambda row: (row.called in (*UNRANKED_GATES, "not measured", "not reached"), -abs(row.mean or 0.0)),
         )
-        among = {arm.name for arm in self._list_candidates()}
-        # ranked by fresh seeds; what has none comes after all that has
-        ranked = sorted((row for row in rows if row.part in among), key=lambda row: not row.fresh)
-        best = [row for row in ranked if (row.mean or 0.0) > 0][: self.top]
+        helping = [row.part for row in rows if row.fresh and (row.mean or 0.0) > 0 and row.part in self._part_states]
         undecided = [arm for arm in self._list_unknown_arms() if self._count_fresh_runs(arm) < MAX_FRESH_SEEDS]
         unexamined = sum(one.kind == "budget" for one in found.rest)
         missing = [self._list_missing_runs(arm) for arm in undecided]
@@ -539,7 +493,7 @@ class RepositoryAblation:
         )
         return AblationsConcluded(
             results=tuple(rows),
-            top=tuple(row.part for row in best if row.fresh),
+            top=tuple(name for name in helping if self._part_states[name].is_ranked)[: self.top],
             runs=self._runs_spent,
             stopped=self.context.state.limit_reason or (left if count else ""),
         )
@@ -588,4 +542,4 @@ class RepositoryAblation:
 
     @property
     def _first_baseline(self) -> float | None:
-        return self.runs.list_values(self._baseline).get(self.seeds[0])
+        return self.runs.list_values(self._baseline).get(BASELINE_SEEDS[0])

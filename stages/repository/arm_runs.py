@@ -14,18 +14,16 @@ from dataclasses import dataclass, replace
 from typing import TypeVar, cast
 
 from labwright.models.errors import BudgetSpent
-from labwright.record.events.repository_events import EnvironmentBuilt, RepositoryImported
 from labwright.record.events.search_events import CellsRequired, DecisionMade, NodeJudged, NodeProposed
 from labwright.record.run_folder import hash_texts, seal_source, write_file
-from labwright.record.schema.data_plan import DatasetFacts
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Cell, CellRun, Failure, Node, NodeKind, StageName, format_node_id
 from labwright.record.schema.repository import RepositoryCommand
-from labwright.record.source_tree import ArmCode, RepositoryProgram, build_program
+from labwright.record.source_tree import ArmCode, RepositoryProgram, ScriptResults, build_program
+from labwright.sandbox.datasets import RepositoryDataset
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.repository.environment import RepositoryEnvironment
 from labwright.sandbox.repository.git_mirror import GitMirror
-from labwright.sandbox.repository.metric import PREDICTIONS_KIND, parse_metric
 from labwright.sandbox.repository.predictions import read_truth, write_labels
 from labwright.search.scheduler import NodeKilled, list_all_results
 from labwright.stages.measuring import TooLate
@@ -98,8 +96,7 @@ class ArmRuns:
 
     @property
     def mirror(self) -> GitMirror:
-        assert self.context.repository is not None
-        return self.context.repository.mirror
+        return self.context.studied.mirror
 
     @property
     def dataset(self) -> str:
@@ -119,18 +116,18 @@ class ArmRuns:
         kind: NodeKind = "ablate",
         parent: str | None = None,
         traced: bool = False,
+        results: ScriptResults | None = None,
     ) -> RepositoryArm:
-        """Build an arm that adds words to the command and changes the setup's tree to `tree` (empty: no change)."""
-        assert self.context.repository is not None
-        metric = parse_metric(setup.command.metric)
+        """Build an arm that adds words to the command and changes the setup's tree to `tree` (empty: no change).
+        `results`: what its command measures, instead of the metric."""
         program = RepositoryProgram(
-            commit=self.context.repository.code.commit,
+            commit=self.context.studied.settings.commit,
             tree=setup.tree,
             command=setup.command,
             name=setup.command.metric_name,
-            predictions=metric.place if metric.kind == PREDICTIONS_KIND else "",
             environment=setup.environment.digest,
             traced=traced,
+            results=results,
         )
         patch = self.mirror.build_diff(setup.tree, tree) if tree and tree != setup.tree else ""
         source = build_program((), program, {name: ArmCode(words=tuple(words), patch=patch)})
@@ -206,7 +203,7 @@ class ArmRuns:
         executor = self.context.executor
         assert isinstance(executor, LocalExecutor) and executor.repository is not None
         if executor.repository.environment != environment:
-            executor.repository = replace(executor.repository, environment=environment)
+            executor.repository = replace(executor.repository, built=environment)
             write_file(self.context.folder.environment, environment.text)
 
     def _decide(self, arm: RepositoryArm, seed: int) -> Node:
@@ -288,42 +285,14 @@ def read_value(found: Node | CellRun | None, metric: str) -> float | None:
 
 async def prepare_repository(context: RunContext) -> None:
     """Record the imported repository and its environment, and store the labels of its predictions out of its reach."""
-    code, repository, known = context.code, context.repository, context.state.repository
-    assert code.repository is not None and repository is not None and repository.environment is not None
+    repository, known = context.studied, context.state.repository
+    code = repository.settings
+    assert code.repository is not None
     if code.truth is not None:
-        truth = read_truth(code.truth).without_splits
-        facts = DatasetFacts(
-            name=next(iter(context.sources)),
-            source=str(code.truth),
-            features=0,
-            classes=0,
-            sizes={},
-            fingerprint="",
-            seed=0,
-        )
-        write_labels(truth, truth.add_facts(facts), context.folder.labels)
+        (data,), truth = context.sources.values(), read_truth(code.truth).without_splits
+        assert isinstance(data, RepositoryDataset)
+        write_labels(truth, truth.add_facts(data.build_facts(seed=0)), context.folder.labels)
     if known.imported is None:
-        taken = repository.mirror.describe_import(code.commit, code.tree)
-        context.recorder.append(
-            RepositoryImported(
-                repository=str(code.repository),
-                commit=taken.commit,
-                tree=taken.tree,
-                snapshot=taken.is_snapshot,
-                files=taken.files,
-                bytes=taken.bytes,
-                faults=taken.faults,
-            )
-        )
+        context.recorder.append(repository.mirror.describe_import(code.repository, code.commit, code.tree))
     if known.environment is None:
-        found = repository.environment
-        context.recorder.append(
-            EnvironmentBuilt(
-                how=found.how,
-                python=found.version,
-                packages=dict(found.packages),
-                deviations=found.deviations,
-                mounts=dict(found.mounts),
-                device=context.sandbox.device,
-            )
-        )
+        context.recorder.append(repository.environment.facts)

@@ -9,14 +9,10 @@ the offline model names the parts (`models.offline.repository_author`), through 
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
-from pathlib import PurePosixPath
 from typing import TypeVar
-
-from packaging.utils import canonicalize_name
 
 from labwright.models.author import Author, AuthorLimits, AuthorWork
 from labwright.models.client import ModelClient
@@ -24,17 +20,9 @@ from labwright.models.roles.experiment_code import CoderFact, CoderInputs, HandI
 from labwright.models.roles.repository import PartsInputs, ProposedParts
 from labwright.record.events.repository_events import PartsFound
 from labwright.record.schema.decisions import RunTask
-from labwright.record.schema.repository import (
-    PartWay,
-    ProposedPart,
-    RepositoryCommand,
-    RepositoryEdit,
-    RepositoryPart,
-    UnexaminedPart,
-    build_edit,
-)
+from labwright.record.schema.repository import PartWay, ProposedPart, RepositoryCommand, RepositoryPart, UnexaminedPart
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.isolation.interpreter import inspect_interpreter, list_distributions
+from labwright.sandbox.isolation.interpreter import inspect_interpreter
 from labwright.sandbox.job import RepositoryError
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome
 from labwright.sandbox.repository.environment import RepositoryEnvironment
@@ -45,13 +33,7 @@ from labwright.sandbox.settings import SandboxSettings
 from labwright.stages.document_summaries import format_statements, read_context
 from labwright.stages.measuring import TooLate
 from labwright.stages.repository.arm_runs import CommandSetup
-from labwright.stages.repository.patch_scope import (
-    CodeIndex,
-    find_tampering,
-    index_code,
-    list_changed_symbols,
-    list_imports,
-)
+from labwright.stages.repository.patch_scope import CodeIndex, find_tampering, index_code, list_changed_symbols
 from labwright.stages.repository.program_facts import (
     find_key_line,
     find_metric_places,
@@ -74,16 +56,20 @@ async def let_author_work(
     result: type[H],
     check: Callable[[H, str], Awaitable[str]],
     find_environment: Callable[[], RepositoryEnvironment] | None = None,
+    *,
+    protected: Sequence[str] = (),
 ) -> AuthorWork[H]:
     """Let an author work on a scratch copy of the setup's tree, and return what it made.
 
     `work` is the client of a node, or the name of a task outside the search, which ends at a limit of the study.
-    `find_environment` returns the environment of its commands, if that is not the setup's.
+    `find_environment` returns the environment of its commands, if that is not the setup's. `protected` are patterns of
+    files that may not change, besides those of the settings.
 
     Raises `ModelError`, `ExecutorError`, `RepositoryError`.
     """
-    executor, repository = context.executor, context.repository
-    assert isinstance(executor, LocalExecutor) and executor.repository is not None and repository is not None
+    executor, repository = context.executor, context.studied
+    frozen = (*repository.settings.frozen, *protected)
+    assert isinstance(executor, LocalExecutor) and executor.repository is not None
     if isinstance(work, str):
         await wait_to_start(context)
         client = context.models.make_client(decision_number(context.recorder, RunTask(task=work)), 0)
@@ -101,11 +87,11 @@ async def let_author_work(
         setup.environment.command_environment,
         run_command,
         name=f"author-{client.decision}",
-        frozen=repository.frozen_patterns,
+        frozen=frozen,
         env=setup.command.env,
         redact=executor.repository.redactor.redact,
     ) as tools:
-        inputs = inputs.model_copy(update={"steps": AuthorLimits().steps, "frozen": repository.frozen_patterns})
+        inputs = inputs.model_copy(update={"steps": AuthorLimits().steps, "frozen": frozen})
         author = Author(client, tools, result, check)
         if isinstance(work, str):
             author.find_limit = lambda: context.state.limit_reason
@@ -132,37 +118,16 @@ def format_limits(context: RunContext) -> str:
     )
 
 
-def format_machine(sandbox: SandboxSettings, environment: RepositoryEnvironment, code: CodeIndex) -> str:
-    """Describe the device, Python, the packages that the repository imports, and what it requires but does not get."""
-    python, added = environment.command_environment.python, environment.command_environment.packages
-    runs = inspect_interpreter(python)
-    modules = list_distributions(python, *filter(None, [added and str(added)]))
-    packages, missing = find_imported({**runs.packages, **environment.packages}, modules, code)
-    lacking = [f"{one.wanted}: {one.found or 'not available'}" for one in environment.deviations]
+def format_machine(sandbox: SandboxSettings, environment: RepositoryEnvironment) -> str:
+    """Describe the device, Python, the installed packages, and what the repository requires but does not get."""
+    runs, facts = inspect_interpreter(environment.command_environment.python), environment.facts
+    packages = sorted({**runs.packages, **facts.packages}.items(), key=lambda one: one[0].lower())
+    lacking = [f"{one.wanted}: {one.found or 'not available'}" for one in facts.deviations]
     return (
-        f"Device: {sandbox.device}. Python {runs.version}. Packages that the repository imports: "
-        + (", ".join(f"{name} {version}" for name, version in sorted(packages.items())) or "none")
-        + (f"\nModules that it imports and that are not installed: {', '.join(missing)}" if missing else "")
+        f"Device: {sandbox.device}. Python {runs.version}. Installed packages: "
+        + (", ".join(f"{name} {version}" for name, version in packages) or "none")
         + ("\nRequired but different here: " + "; ".join(lacking) if lacking else "")
     )
-
-
-def find_imported(
-    packages: Mapping[str, str], modules: Mapping[str, Sequence[str]], code: CodeIndex
-) -> tuple[dict[str, str], list[str]]:
-    """Return the distributions, with their versions, that Python files of a repository import, and the modules that
-    neither a distribution, nor Python, nor the repository has. `modules` maps modules to their distributions; others
-    have the name of theirs.
-    """
-    used = {name.partition(".")[0] for tree in code.trees.values() for name in list_imports(tree)}
-    known = {canonicalize_name(name): name for name in packages}
-    own = {PurePosixPath(part).stem for path in code.trees for part in path.split("/")}
-    found, missing = dict[str, str](), list[str]()
-    for module in sorted(used - own - sys.stdlib_module_names):
-        names = [known[one] for name in modules.get(module, (module,)) if (one := canonicalize_name(name)) in known]
-        found |= {name: packages[name] for name in names}
-        missing += [module] * (not names)
-    return found, missing
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
@@ -183,17 +148,6 @@ def find_preparation_faults(
             yield why
 
 
-def build_edits(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[RepositoryEdit, ...]:
-    """Return the edits that turn the text files of one tree into those of another. Raises `RepositoryError`."""
-    if lost := sorted(before.keys() - after.keys()):
-        raise RepositoryError(f"{lost[0]} was removed: change files, but remove none")
-    return tuple(
-        build_edit(path, before[path], text) if path in before else RepositoryEdit(path=path, new=text)
-        for path, text in after.items()
-        if before.get(path) != text
-    )
-
-
 def _parse_values(argv: Sequence[str]) -> dict[str, str]:
     """Map each option or key to its value."""
     found: dict[str, str] = {}
@@ -212,14 +166,13 @@ def _parse_values(argv: Sequence[str]) -> dict[str, str]:
 async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTrace, surroundings: str) -> PartsFound:
     """Return the parts that an author names, what it left out, and why there are no parts; without a budget of runs.
     Raises `TooLate` if a limit of the study came first."""
-    assert context.repository is not None
-    code = index_code(context.repository.mirror.read_texts(setup.tree))
+    code = index_code(context.studied.mirror.read_texts(setup.tree))
     inputs = PartsInputs(
         known=(*await list_document_facts(context), *list_method_facts(code, setup.command)),
         functions=list_functions(code, trace),
         switches=list_switches(code, setup.command),
         metric_places=find_metric_places(code, setup.command),
-        surroundings=f"{surroundings}\n{format_machine(context.sandbox, setup.environment, code)}",
+        surroundings=f"{surroundings}\n{format_machine(context.sandbox, setup.environment)}",
     )
 
     async def check(answer: ProposedParts, tree: str) -> str:
@@ -238,12 +191,11 @@ async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTra
         for name, _, why in left
     }
     parts = tuple(build_part(one, code) for one in made.result.parts)
-    whole = made.result.whole
     return PartsFound(
         budget=0,
         parts=parts,
         rest=tuple(one for name, one in rest.items() if name not in {part.name for part in parts}),
-        floors=(whole,) if whole is not None else (),
+        whole=made.result.whole,
         why=made.result.reasons,
     )
 

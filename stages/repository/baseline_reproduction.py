@@ -24,7 +24,7 @@ from labwright.record.events.repository_events import BaselineChecked, CommandFo
 from labwright.record.events.run_events import HAND_IN
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.nodes import CellRun, Failure
-from labwright.record.schema.repository import RepositoryCommand, RepositoryRepair, SameSeed, format_command_line
+from labwright.record.schema.repository import RepositoryCommand, SameSeed, format_command_line
 from labwright.sandbox.job import RepositoryError
 from labwright.sandbox.repository.environment import RepositoryEnvironment, add_packages
 from labwright.sandbox.repository.metric import parse_metric
@@ -37,7 +37,6 @@ from labwright.stages.repository.arm_runs import (
     read_value,
 )
 from labwright.stages.repository.authors import (
-    build_edits,
     find_preparation_faults,
     format_limits,
     format_machine,
@@ -65,7 +64,7 @@ async def reproduce(context: RunContext) -> None:
         await RepositoryReproduction(context, found).reproduce()
     elif context.state.limit_reason is None:
         context.recorder.append(
-            BaselineChecked(tree=context.code.tree, mean=None, spread=None, verdict="failed", why=found)
+            BaselineChecked(tree=context.studied.settings.tree, mean=None, spread=None, verdict="failed", why=found)
         )
 
 
@@ -76,15 +75,13 @@ async def _find_command(context: RunContext) -> CommandFound | str:
     """
     if (known := context.state.repository.command) is not None:
         return known
-    code, repository = context.code, context.repository
-    assert repository is not None and repository.environment is not None
+    repository, code = context.studied, context.studied.settings
     given = code.command_record if code.command else None
     if given is not None and code.metric:
         texts = repository.mirror.read_texts(code.tree)
         words = () if given.seeded else find_seed_args(index_code(texts), given.argv)
         why = f"no seed is set, although the command accepts {' '.join(words)}: add it to compare runs by seed"
-        expected = parse_expected(code.expect) if code.expect else None
-        found = CommandFound(command=given, expected=expected, by="person", why=why if words else "")
+        found = CommandFound(command=given, expected=code.expected, by="person", why=why if words else "")
     elif not context.models.has_author:
         lacking = " and ".join(["--command"] * (given is None) + ["--metric"] * (not code.metric))
         raise CatalogueError(f"the offline model reads no documents: give {lacking}, or name a model with --model")
@@ -106,7 +103,7 @@ class _Prepared:
 
     found: CommandFound
     setup: CommandSetup
-    repair: RepositoryRepair | None
+    repair: RepairMade | None
     """What it changes, all together; None: nothing."""
 
 
@@ -130,12 +127,13 @@ class _Preparation:
 
     async def prepare(self) -> _Prepared | str:
         """Return the prepared command, or why there is none. Raises `ModelError`, `ExecutorError`."""
-        code, index = self._context.code, index_code(self._texts)
+        code, index = self._context.studied.settings, index_code(self._texts)
         facts = [*await list_document_facts(self._context), *list_command_facts(index, self._setup.command)]
-        given = [f"--command {code.command}"] * bool(code.command) + [f"--metric {code.metric}"] * bool(code.metric)
+        given = [f"--command {code.command}"] * bool(code.command)
+        given += [f"--metric {self._setup.command.metric}"] * bool(code.metric)
         given += [f"--env {name}={value}" for name, value in code.env.items()]
         given += [f"--mount {name}=..." for name in code.mounts]
-        machine = format_machine(self._context.sandbox, self._setup.environment, index)
+        machine = format_machine(self._context.sandbox, self._setup.environment)
         limits = f"{format_limits(self._context)}\n{machine}"
         facts.insert(0, CoderFact(title="What the user gave", text="\n".join(given) or "nothing"))
         if self._failed:
@@ -169,10 +167,13 @@ class _Preparation:
         changed = {path: text for path, text in after.items() if self._texts.get(path) != text}
         command = made.setup.command
         wrong = list(find_preparation_faults(self._command, command, self._texts, changed))
+        lost = sorted(self._texts.keys() - after.keys())
+        wrong += [f"{path} was removed: change files, but remove none" for path in lost]
         if (metric := self._setup.command.metric) and command.metric != metric:
             wrong.append(f"the metric is given: {metric}")
-        given = self._context.code.command_record
-        if self._context.code.command and find_script(command.argv, after) != find_script(given.argv, after):
+        code = self._context.studied.settings
+        given = code.command_record
+        if code.command and find_script(command.argv, after) != find_script(given.argv, after):
             wrong.append(f"the user gave the program {format_command_line(given.argv)}: keep it")
         if wrong:
             return "\n".join(wrong)
@@ -217,28 +218,18 @@ class _Preparation:
 
     def _build(self, answer: PreparedCommand, tree: str) -> _Prepared:
         """Return the command with its setup and repairs. Raises `RepositoryError`, `UsageError`."""
-        code, before = self._context.code, self._setup
-        seeded = any("{seed}" in word for word in answer.words)
+        code, before = self._context.studied.settings, self._setup
         command = RepositoryCommand(
             argv=answer.words,
             env=before.command.env | answer.env,
             metric=answer.metric,
-            direction=code.direction if code.metric else answer.direction,
-            seeded=seeded,
+            direction=before.command.direction if code.metric or self._failed else answer.direction,
         )
         parse_metric(command.metric)
         environment = self._install(answer.pins)
-        reason = flatten(answer.reasons)
-        edits = build_edits(self._texts, self._runs.mirror.read_texts(tree))
-        known = self._setup.command if self._failed else command
-        repair = RepositoryRepair(
-            pins=answer.pins,
-            edits=edits,
-            argv=command.argv if known.argv != command.argv else (),
-            env={name: value for name, value in command.env.items() if known.env.get(name) != value},
-            reason=reason,
-        )
-        is_empty = not (repair.pins or repair.edits or repair.argv or repair.env)
+        reason, patch = flatten(answer.reasons), self._runs.mirror.build_diff(before.tree, tree)
+        repair = RepairMade(reason=reason, command=command, pins=answer.pins, patch=patch, tree=tree)
+        is_empty = not (answer.pins or patch or (self._failed and command != before.command))
         expected = code.expect or answer.expected
         found = CommandFound(
             command=command,
@@ -252,31 +243,27 @@ class _Preparation:
 
 @dataclass
 class RepositoryReproduction:
-    """Makes a repository's command run and checks its result. Kept repairs of the record are applied."""
+    """Makes a repository's command run and checks its result. The repair in the record is applied."""
 
     context: RunContext
     command: CommandFound
-    seeds: tuple[int, ...] = BASELINE_SEEDS
     runs: ArmRuns = field(init=False)
     setup: CommandSetup = field(init=False)
     arm: RepositoryArm = field(init=False)
     """The repository as it runs today."""
 
     def __post_init__(self) -> None:
-        context, repository = self.context, self.context.repository
-        assert repository is not None and repository.environment is not None
+        context, repository = self.context, self.context.studied
         self.runs = ArmRuns(context)
-        self.setup = CommandSetup(repository.code.tree, self.command.command, repository.environment)
+        self.setup = CommandSetup(repository.settings.tree, self.command.command, repository.environment)
         self.arm = self._build_arm(self.setup, UNMODIFIED)
-        for event in context.state.repository.repairs:
-            self.setup = self._apply_repair(event.repair)
-            self.arm = self._build_arm(self.setup, event.repair.reason)
+        if (repair := context.state.repository.repair) is not None:
+            self._apply_repair(repair)
         self.runs.use_environment(self.setup.environment)
 
     def _build_arm(self, setup: CommandSetup, title: str, *, traced: bool = False) -> RepositoryArm:
         """Build an arm of the repository with a setup, a change of the present arm."""
-        assert self.context.repository is not None
-        base, title = replace(setup, tree=self.context.repository.code.tree), cut_line(title)
+        base, title = replace(setup, tree=self.context.studied.settings.tree), cut_line(title)
         # an author may have prepared it before anything was run
         is_first = title == UNMODIFIED or not (traced or self.runs.list_nodes(self.arm))
         kind = "draft" if is_first else "replicate" if traced else "debug"
@@ -287,19 +274,16 @@ class RepositoryReproduction:
 
     def build_trial(self, setup: CommandSetup, title: str) -> RepositoryArm:
         """Build the arm that tries a setup: the repository itself if nothing of it changes."""
-        return self._build_arm(setup, UNMODIFIED if setup.tree == self.context.code.tree else title)
+        return self._build_arm(setup, UNMODIFIED if setup.tree == self.context.studied.settings.tree else title)
 
-    def accept_repair(self, failure: str, repair: RepositoryRepair) -> None:
+    def accept_repair(self, failure: str, repair: RepairMade) -> None:
         """Record a repair of an author, which was run, and use it."""
-        code, commit = self.context.state.repository, ""
-        if any(one.repair == repair for one in code.repairs):
+        if self.context.state.repository.repair is not None:
             return  # by a process that ended right after
-        self.setup = self._apply_repair(repair)
-        if repair.edits and code.imported is not None:
-            parent = next((one.commit for one in reversed(code.repairs) if one.commit), code.imported.commit)
-            commit = self.runs.mirror.commit(self.setup.tree, parent, repair.reason)
-        self.context.recorder.append(RepairMade(failure=failure, repair=repair, tree=self.setup.tree, commit=commit))
-        self.arm = self._build_arm(self.setup, repair.reason)
+        self._apply_repair(repair)
+        original = self.context.studied.settings.commit
+        commit = self.runs.mirror.commit(repair.tree, original, repair.reason) if repair.patch else ""
+        self.context.recorder.append(repair.model_copy(update={"failure": failure, "commit": commit}))
 
     async def reproduce(self) -> None:
         """Repair the command until it gives a value, and record the baseline. Raises `ExecutorError`."""
@@ -310,20 +294,21 @@ class RepositoryReproduction:
         stopped = await self._repair()
         values: list[float | None] = []
         if stopped == "":  # all seeds, then the first one with a trace
-            runs = await gather_all([*(self.runs.run(self.arm, seed) for seed in self.seeds), self.run_traced()])
+            runs = await gather_all([*(self.runs.run(self.arm, seed) for seed in BASELINE_SEEDS), self.run_traced()])
             values = [read_value(run, self.arm.metric) for run in runs]
         if self.context.state.limit_reason is None:
             self.context.recorder.append(self._check_baseline(values, stopped or ""))
 
     async def run_traced(self) -> CellRun | None:
         """Return the run of the first seed that records the functions that are called."""
-        return await self.runs.run(self._build_arm(self.setup, "with a trace of its calls", traced=True), self.seeds[0])
+        arm = self._build_arm(self.setup, "with a trace of its calls", traced=True)
+        return await self.runs.run(arm, BASELINE_SEEDS[0])
 
     async def _repair(self) -> str | None:
         """Repair a command that fails. Return why it gives no value: empty if it gives one; None at a limit of the
         study.
         """
-        while (run := await self.runs.run(self.arm, self.seeds[0])) is not None:
+        while (run := await self.runs.run(self.arm, BASELINE_SEEDS[0])) is not None:
             if run.failure is None:
                 return self._explain_missing_value(run)
             if why := await self._let_author_repair(run.failure, run.stdout_tail):
@@ -339,7 +324,7 @@ class RepositoryReproduction:
 
     async def _let_author_repair(self, failure: Failure, output: str) -> str:
         """Let an author repair the command, once in a study. Return why it does not run then; empty if it does."""
-        if not self.context.models.has_author or self.context.state.repository.repairs:
+        if not self.context.models.has_author or self.context.state.repository.repair:
             return failure.message
         failed = f"{failure.message}\n\n{drop_overwritten(output)[-2 * MAX_TAIL_CHARS :]}"
         prepared = await _Preparation(self.context, self.setup, self.setup.command, failed=failed).prepare()
@@ -350,16 +335,12 @@ class RepositoryReproduction:
         self.accept_repair(failure.message, prepared.repair)
         return ""
 
-    def _apply_repair(self, repair: RepositoryRepair) -> CommandSetup:
-        """Return the setup with a repair applied. Raises `RepositoryError` if that is impossible."""
-        setup = self.setup
-        command = setup.command.model_copy(update={"env": setup.command.env | repair.env})
-        if repair.argv:
-            seeded = any("{seed}" in word for word in repair.argv)
-            command = command.model_copy(update={"argv": repair.argv, "seeded": seeded})
-        made = add_packages(setup.environment, repair.pins, self.context.sandbox) if repair.pins else setup.environment
-        tree = self.runs.mirror.apply_edits(setup.tree, repair.edits)
-        return CommandSetup(tree, command, _check_pins(setup.environment, made, repair.pins))
+    def _apply_repair(self, repair: RepairMade) -> None:
+        """Use a repair. Raises `RepositoryError` if its packages cannot be installed."""
+        before = self.setup.environment
+        made = add_packages(before, repair.pins, self.context.sandbox) if repair.pins else before
+        self.setup = CommandSetup(repair.tree, repair.command, _check_pins(before, made, repair.pins))
+        self.arm = self._build_arm(self.setup, repair.reason)
 
     # --- baseline -----------------------------------------------------------------------------------------------------
 
@@ -378,7 +359,7 @@ class RepositoryReproduction:
         return BaselineChecked(
             tree=self.setup.tree,
             node=self.runs.find_node(self.arm),
-            seeds=self.seeds[: len(seeds)],
+            seeds=BASELINE_SEEDS[: len(seeds)],
             mean=check.mean,
             spread=check.spread,
             verdict="failed" if stopped else check.verdict,
@@ -391,8 +372,8 @@ def _check_pins(
     before: RepositoryEnvironment, made: RepositoryEnvironment, pins: Sequence[str]
 ) -> RepositoryEnvironment:
     """Return an environment with packages added. Raises `RepositoryError` if none could be installed."""
-    if pins and made.packages == before.packages:
-        raise RepositoryError("; ".join(f"{one.wanted}: {one.found}" for one in made.deviations[-len(pins) :]))
+    if pins and made.facts.packages == before.facts.packages:
+        raise RepositoryError("; ".join(f"{one.wanted}: {one.found}" for one in made.facts.deviations[-len(pins) :]))
     return made
 
 

@@ -18,14 +18,7 @@ from pathlib import PurePosixPath
 from labwright.models.client import ModelClient
 from labwright.models.errors import ModelOutputInvalid
 from labwright.models.roles.experiment_code import AuthorInputs, Program
-from labwright.models.roles.repository import (
-    ArmPatch,
-    Patches,
-    PatchingInputs,
-    ShownArm,
-    ShownRepository,
-    check_patches,
-)
+from labwright.models.roles.repository import ArmPatch, Patches, PatchingInputs, ShownRepository, check_patches
 from labwright.models.roles.study_plan import PlanningInputs, RepositoryPlanInputs
 from labwright.record.estimands import list_main_arms
 from labwright.record.events.repository_events import BaselineChecked
@@ -36,6 +29,7 @@ from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.repository import CommandSpace, RepositoryCommand, apply_space, format_command_line
 from labwright.record.source_tree import ArmCode, RepositoryProgram, SourceTreeError, build_program, parse_arm_code
 from labwright.sandbox.job import RepositoryError
+from labwright.sandbox.repository.environment import StudyRepository
 from labwright.sandbox.repository.git_mirror import apply_edit
 from labwright.sandbox.repository.metric import parse_metric
 from labwright.stages.nodes.node_cells import list_arms
@@ -44,14 +38,14 @@ from labwright.stages.repository.arm_runs import CommandSetup
 from labwright.stages.repository.authors import let_author_work
 from labwright.stages.repository.patch_scope import CodeIndex, find_tampering, index_code
 from labwright.stages.repository.program_facts import (
-    build_context,
     find_documents,
     find_keys,
     find_space_faults,
     list_options,
+    show_code,
     takes_overrides,
 )
-from labwright.stages.run_context import RunContext, StudiedRepository
+from labwright.stages.run_context import RunContext
 
 METRIC_NAME = re.compile(r"metric|accurac|evaluat|(^|[._])(rmse|mse|auc|f1|r2)$", re.IGNORECASE)
 """Names of functions that compute a metric; the list is narrower than that for ablations, since an arm may have its
@@ -89,14 +83,12 @@ async def write_patched_program(
 
     Raises `NothingLeftError`, `ModelError`.
     """
-    assert context.repository is not None and isinstance(decided.action, ExpandTree)
+    assert isinstance(decided.action, ExpandTree)
     if any(arm.name == decided.action.arm and arm.role == "baseline" for arm in context.plan.arms):
         raise NothingLeftError(f"{decided.action.arm} is a baseline, which no patch may change")
     inputs = await to_thread(_build_inputs, context, decided)
-    before = {one.name: ArmCode(words=one.words, patch=one.patch) for one in inputs.made} or {
-        arm.name: ArmCode(words=arm.words) for arm in context.plan.arms
-    }
-    builder = PatchBuilder(context.repository, code, context.plan, inputs, before)
+    before = inputs.made or {arm.name: ArmCode(words=arm.words) for arm in context.plan.arms}
+    builder = PatchBuilder(context.studied, code, context.plan, inputs, before)
 
     async def check(answer: Patches, tree: str) -> str:
         try:
@@ -107,8 +99,7 @@ async def write_patched_program(
             return str(error)
         return ""
 
-    assert context.repository.environment is not None
-    setup = CommandSetup(await to_thread(builder.build_start_tree), code.command, context.repository.environment)
+    setup = CommandSetup(await to_thread(builder.build_start_tree), code.command, context.studied.environment)
     made = await let_author_work(context, client, setup, inputs, Patches, check)
     answer = made.result
     if answer is None:
@@ -126,7 +117,7 @@ async def write_patched_program(
 class PatchBuilder:
     """Turns the answers of one author into arms."""
 
-    repository: StudiedRepository
+    repository: StudyRepository
     code: RepositoryProgram
     plan: DataPlan
     inputs: AuthorInputs
@@ -202,10 +193,10 @@ class PatchBuilder:
 
     def _check_file(self, path: str, text: str) -> None:
         base = self.repository.mirror.read_texts(self.code.tree)
-        if pattern := next((one for one in self.repository.frozen_patterns if fnmatch(path, one)), ""):
+        if pattern := next((one for one in self.repository.settings.frozen if fnmatch(path, one)), ""):
             raise SourceTreeError(f"{path} is frozen ({pattern}) and may not change")
         metrics = [parse_metric(one) for one in (self.code.command.metric, self.code.test_metric) if one]
-        if path in (*(one.place for one in metrics), self.code.predictions.partition(":")[0]):
+        if path in [one.place.partition(":")[0] for one in metrics]:
             raise SourceTreeError(f"{path} contains the result, which only the program may write")
         if text != base.get(path) and (why := find_tampering(path, base.get(path, ""), text, METRIC_NAME)):
             raise SourceTreeError(why)
@@ -223,29 +214,29 @@ class PatchBuilder:
         """Refuse arms that equal the unmodified repository or another arm."""
         roles = {arm.name: arm.role for arm in self.plan.arms}
         required = [arm for arm in (*list_main_arms(self.plan), *added) if roles.get(arm) != "baseline"]
-        seen = {(made.words, made.patch): name for name, made in arms.items() if roles.get(name) == "baseline"}
+        seen = {made: name for name, made in arms.items() if roles.get(name) == "baseline"}
         for arm in dict.fromkeys(required):
             made = arms.get(arm, ArmCode())
-            if (other := seen.get((made.words, made.patch))) is not None:
+            if (other := seen.get(made)) is not None:
                 raise SourceTreeError(f"arm {arm} is the same as {other}: it has no command words and no patch")
-            seen[made.words, made.patch] = arm
+            seen[made] = arm
 
 
 def _build_inputs(context: RunContext, decided: DecisionMade) -> PatchingInputs:
     """Build the inputs for an author of patches that expands a node."""
-    of, action, plan = context.repository, decided.action, context.plan
-    assert of is not None and isinstance(action, ExpandTree)
+    action, plan = decided.action, context.plan
+    assert isinstance(action, ExpandTree)
     made: dict[str, ArmCode] = {}
     if action.parent is not None:
         source, parent = read_source(context.folder.get_source_path(action.parent)), context.state.nodes[action.parent]
         made = {name: parse_arm_code(source, name) for name in list_arms(parent, plan)}
     method = next(arm.name for arm in plan.arms if arm.role == "method")
-    repository = show_repository(of, context.state.repository.baseline, metric=plan.primary_metric.name)
+    repository = show_repository(context.studied, context.state.repository.baseline, metric=plan.primary_metric.name)
     return PatchingInputs(
         **{name: value for name, value in build_code_inputs(context, decided) if name in AuthorInputs.model_fields},
         repository=repository,
         start=method if method in made else "",
-        made=tuple(ShownArm(name=name, words=one.words, patch=one.patch) for name, one in made.items()),
+        made=made,
     )
 
 
@@ -259,12 +250,12 @@ async def show_studied_repository(context: RunContext) -> ShownRepository | None
 
 
 def show_repository(
-    repository: StudiedRepository, checked: BaselineChecked | None, *, metric: str = "", first_files: Iterable[str] = ()
+    repository: StudyRepository, checked: BaselineChecked | None, *, metric: str = "", first_files: Iterable[str] = ()
 ) -> ShownRepository:
     """Build the view of the unmodified repository, starting with `first_files`; `metric` is the name of its metric."""
     code = repository.code
-    context = build_context(repository.mirror.read_texts(code.tree), code.command.argv, first_files)
-    read, name = code.command.metric or f"{code.predictions}, predictions scored by the program", metric
+    predictions = code.command.predictions
+    read = f"{predictions}, predictions scored by the program" if predictions else code.command.metric
     as_it_is = ""
     if checked is not None and checked.mean is not None and checked.seconds is not None:
         spread = (
@@ -272,18 +263,16 @@ def show_repository(
             if checked.spread is not None
             else "with one seed"
         )
-        value = f"{name or code.command.metric} {checked.mean:.6g}"
+        value = f"{metric or read} {checked.mean:.6g}"
         as_it_is = f"{value} {spread}, in {checked.seconds:.3g} s per run"
     return ShownRepository(
+        **dict(show_code(repository.mirror.read_texts(code.tree), code.command.argv, first_files)),
         as_it_is=as_it_is,
         command=format_command_line(code.command.argv),
-        metric=read + (f" ({name})" if name else ""),
-        scored=bool(code.predictions),
+        metric=read + (f" ({metric})" if metric else ""),
+        scored=bool(predictions),
         test_metric=bool(code.test_metric),
-        map=context.map,
-        shown=context.shown,
-        left_out=context.left_out,
-        frozen=repository.frozen_patterns,
+        frozen=repository.settings.frozen,
     )
 
 
@@ -334,7 +323,7 @@ def find_repository_faults(plan: DataPlan, data: str, command: RepositoryCommand
 class RepositoryPlanning:
     """Prepares the inputs of a planner of a repository study, and completes and checks its plans."""
 
-    repository: StudiedRepository
+    repository: StudyRepository
     data: str
     """Name of the repository's data in a plan."""
 
@@ -346,7 +335,7 @@ class RepositoryPlanning:
             **{name: getattr(shared, name) for name in PlanningInputs.model_fields},
             dataset=self.data,
             direction=command.direction,
-            space=self.repository.space,
+            space=self.repository.settings.space,
             repository=show_repository(self.repository, checked, first_files=find_documents(texts)[:3]),
             options=tuple(map(str, list_options(command.argv, code))),
             keys=tuple(f"{one}{end}" for one in find_keys(command.argv, code)),
@@ -354,16 +343,16 @@ class RepositoryPlanning:
 
     def fit_plan(self, plan: DataPlan) -> tuple[DataPlan, tuple[str, ...]]:
         """Return the plan with the user's settings applied, and its faults."""
-        plan, faults = apply_space(plan, self.repository.space)
+        plan, faults = apply_space(plan, self.repository.settings.space)
         plan = add_tuning_reasons(plan)
-        if not self.repository.code.predictions:  # there are no values per example
+        if not self.repository.settings.predictions:  # there are no values per example
             hypotheses = tuple(one.model_copy(update={"unit": "seeds", "cluster": ""}) for one in plan.hypotheses)
             plan = plan.model_copy(update={"hypotheses": hypotheses})
         code = index_code(self.repository.mirror.read_texts(self.repository.code.tree))
         return plan, (
             *faults,
             *find_repository_faults(plan, self.data, self.repository.code.command, code),
-            *_find_planner_faults(plan, scored=bool(self.repository.code.predictions)),
+            *_find_planner_faults(plan, scored=bool(self.repository.settings.predictions)),
         )
 
 

@@ -14,14 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from labwright.record.python_syntax import parse_plain
+from labwright.record.python_syntax import FunctionNode, parse_plain
 from labwright.record.schema.repository import split_folder
 
 METRIC_NAME = re.compile(r"metric|accurac|rmse|_mse|score|evaluat|(^|_)auc|(^|_)f1|(^|_)r2$", re.IGNORECASE)
 """Names of functions that compute a metric; neither a repair nor an ablation may change them."""
 _PRINTED_DIGITS = re.compile(r"(?<=[:%'\"<>^])(\d*)\.\d+(?=[efgEFG%])")
 """Number of digits in a format of strings, which may change."""
-_DEFINITION_NODES = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORT_NODES = (ast.Import, ast.ImportFrom)
 
 
@@ -67,20 +66,19 @@ def _index_symbols(tree: ast.Module) -> dict[str, str]:
 def walk_named(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
     """Yield the syntax of a file, each piece with its symbol."""
     for node in tree.body:
-        if isinstance(node, _DEFINITION_NODES):
+        if isinstance(node, FunctionNode):
             yield node.name, node
         elif isinstance(node, ast.ClassDef):
             for part in (*node.decorator_list, *node.bases, *node.keywords):
                 yield node.name, part
             for inner in node.body:
-                yield f"{node.name}.{inner.name}" if isinstance(inner, _DEFINITION_NODES) else node.name, inner
+                yield f"{node.name}.{inner.name}" if isinstance(inner, FunctionNode) else node.name, inner
         else:
             yield "import" if isinstance(node, _IMPORT_NODES) else "<module>", node
 
 
 # Index the Python functions of a repository.
 
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 CALL_METHODS = ("forward", "__call__", "call")
 """Methods that run when an instance is called."""
 
@@ -151,13 +149,6 @@ def index_code(texts: Mapping[str, str]) -> CodeIndex:
     return CodeIndex(texts, trees, tuple(found))
 
 
-def read_last_name(node: ast.expr) -> str:
-    """Return the last part of a dotted name; empty for other expressions."""
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
-
-
 def find_module_name(path: str) -> str:
     """Return a file's module name for `python -m`, without a leading `src`."""
     parts = PurePosixPath(path).with_suffix("").parts
@@ -180,17 +171,6 @@ def find_script(argv: Sequence[str], texts: Mapping[str, str]) -> str | None:
     return next((path for path in paths if path in texts), None)
 
 
-def list_imports(tree: ast.Module) -> set[str]:
-    """Return the names of the modules that a file imports, and of what it imports from them."""
-    found = set[str]()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {one.name for one in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{one.name}" for one in node.names)}
-    return found
-
-
 def list_reached_files(code: CodeIndex, argv: Sequence[str]) -> list[str]:
     """Return the files that a command runs, nearest first: its script, direct and indirect imports, then modules
     named by the configuration.
@@ -208,6 +188,13 @@ def list_reached_files(code: CodeIndex, argv: Sequence[str]) -> list[str]:
             near[path] = None
             waiting += [one for one in _list_imports(path, code, modules) if one not in near]
     return list(near)
+
+
+def walk_reached(code: CodeIndex, argv: Sequence[str]) -> Iterator[tuple[str, ast.AST]]:
+    """Yield the syntax of the files that a command runs, each piece with its file."""
+    for path in list_reached_files(code, argv):
+        if path in code.trees:
+            yield from ((path, node) for node in ast.walk(code.trees[path]))
 
 
 def _list_imports(path: str, code: CodeIndex, modules: Mapping[str, str]) -> list[str]:

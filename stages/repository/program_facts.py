@@ -20,8 +20,9 @@ from typing import Any, cast
 import yaml
 
 from labwright.models.roles.experiment_code import CoderFact
-from labwright.models.roles.repository import FunctionFact, ShownFile, SwitchFact
+from labwright.models.roles.repository import FunctionFact, ShownCode, ShownFile, SwitchFact
 from labwright.record.float_compare import parse_whole_number
+from labwright.record.python_syntax import FunctionNode, read_last_name
 from labwright.record.schema import Scalar
 from labwright.record.schema.repository import (
     CommandSpace,
@@ -37,12 +38,11 @@ from labwright.sandbox.repository.trace import CallTrace
 from labwright.stages.repository.patch_scope import (
     CodeIndex,
     FunctionDefinition,
-    FunctionNode,
     find_script,
     index_code,
     list_reached_files,
     rank_path,
-    read_last_name,
+    walk_reached,
 )
 
 # Find the settings of a repository: options of its argument parsers and keys of its configuration files.
@@ -189,12 +189,11 @@ def find_keys(argv: Sequence[str], code: CodeIndex) -> list[ConfigKey]:
 
 def find_hydra_config(code: CodeIndex, argv: Sequence[str]) -> tuple[str, str] | None:
     """Return the folder and name of Hydra's main configuration; None if the command's script does not use Hydra."""
-    for path in list_reached_files(code, argv):
-        for node in ast.walk(code.trees[path]) if path in code.trees else ():
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "hydra.main":
-                given = {one.arg: _read_text(one.value) for one in node.keywords if one.arg}
-                folder = posixpath.normpath(PurePosixPath(path).parent / (given.get("config_path") or "."))
-                return "" if folder == "." else folder, given.get("config_name") or "config"
+    for path, node in walk_reached(code, argv):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "hydra.main":
+            given = {one.arg: _read_text(one.value) for one in node.keywords if one.arg}
+            folder = posixpath.normpath(PurePosixPath(path).parent / (given.get("config_path") or "."))
+            return "" if folder == "." else folder, given.get("config_name") or "config"
     return None
 
 
@@ -318,13 +317,7 @@ def _list_closed_options(argv: Sequence[str], code: CodeIndex) -> set[str]:
     """Return all options of a command if it is certain to accept no others; otherwise, as with Hydra, an empty set."""
     if find_hydra_config(code, argv) is not None:
         return set()
-    called = {
-        read_last_name(node.func)
-        for path in list_reached_files(code, argv)
-        if path in code.trees
-        for node in ast.walk(code.trees[path])
-        if isinstance(node, ast.Call)
-    }
+    called = {read_last_name(node.func) for _, node in walk_reached(code, argv) if isinstance(node, ast.Call)}
     return set() if _OPEN_PARSERS & called else {flag for one in list_options(argv, code) for flag in one.flags}
 
 
@@ -332,16 +325,14 @@ def _takes_positional_args(code: CodeIndex, argv: Sequence[str]) -> bool:
     """Return whether a parser has a positional argument or one that takes several words, or whether the code reads
     `argv` itself.
     """
-    for path in list_reached_files(code, argv):
-        for node in ast.walk(code.trees[path]) if path in code.trees else ():
-            if isinstance(node, ast.Call) and read_last_name(node.func) in ("add_argument", "argument", "Argument"):
-                first = node.args[0] if node.args else None
-                if not (isinstance(first, ast.Constant) and str(first.value).startswith("-")) or any(
-                    one.arg == "nargs" for one in node.keywords
-                ):
-                    return True
-            elif isinstance(node, ast.Attribute) and node.attr == "argv":
+    for _, node in walk_reached(code, argv):
+        if isinstance(node, ast.Call) and read_last_name(node.func) in ("add_argument", "argument", "Argument"):
+            first = node.args[0] if node.args else None
+            is_option = isinstance(first, ast.Constant) and str(first.value).startswith("-")
+            if not is_option or any(one.arg == "nargs" for one in node.keywords):
                 return True
+        elif isinstance(node, ast.Attribute) and node.attr == "argv":
+            return True
     return False
 
 
@@ -438,22 +429,12 @@ EXCERPT_LINES = 160
 """Lines shown before and after a place of a long file."""
 
 
-@dataclass(frozen=True)
-class RepositoryContext:
-    """A repository as a model sees it."""
-
-    map: str
-    shown: tuple[ShownFile, ...]
-    left_out: int
-    """Number of text files not shown in full."""
-
-
-def build_context(texts: Mapping[str, str], argv: Sequence[str], first_files: Iterable[str] = ()) -> RepositoryContext:
+def show_code(texts: Mapping[str, str], argv: Sequence[str], first_files: Iterable[str] = ()) -> ShownCode:
     """Build the map and select the files nearest to the command; those of `first_files` come first."""
     code = index_code(texts)
     order = list(dict.fromkeys((*(path for path in first_files if path in texts), *order_by_distance(code, argv))))
     shown = _take_fitting([one for one in order if len(texts[one]) <= MAX_FILE_CHARS], texts, MAX_SHOWN_CHARS)
-    return RepositoryContext(format_map(code, argv, order), shown, len(texts) - len(shown))
+    return ShownCode(map=format_map(code, argv, order), shown=shown, left_out=len(texts) - len(shown))
 
 
 def read_requested(wants: Sequence[str], texts: Mapping[str, str]) -> tuple[tuple[ShownFile, ...], tuple[str, ...]]:

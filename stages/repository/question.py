@@ -45,21 +45,13 @@ from labwright.record.claims.question_results import (
 from labwright.record.events.repository_events import QuestionAnswered, QuestionDesigned
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import strip_form, to_plain_text
-from labwright.record.run_folder import RunFolder, hash_texts, read_source
+from labwright.record.run_folder import RunFolder, read_source
 from labwright.record.schema.data_plan import Arm, MetricSpec
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.idea import ExperimentDesign, ResearchQuestion
 from labwright.record.schema.nodes import CodeDoubt, Node
 from labwright.record.schema.repository import RepositoryCommand, format_command_line
-from labwright.record.source_tree import (
-    OUTPUT_FOLDER,
-    ArmCode,
-    RepositoryProgram,
-    ScriptResults,
-    build_program,
-    parse_arm_code,
-    parse_program,
-)
+from labwright.record.source_tree import OUTPUT_FOLDER, ScriptResults, parse_arm_code, parse_program
 from labwright.review.evidence.number_words import CountedThings, find_number_words, find_ratio_words
 from labwright.review.honesty.code_reading import number_lines, read_code, strip_comments
 from labwright.sandbox.repository.git_mirror import open_mirror
@@ -69,7 +61,7 @@ from labwright.stages.repository.ablation_report import load_templates
 from labwright.stages.repository.arm_runs import ArmRuns, CommandSetup, RepositoryArm
 from labwright.stages.repository.authors import format_machine, let_author_work
 from labwright.stages.repository.patch_scope import index_code
-from labwright.stages.repository.program_facts import build_context, list_files_fact, order_by_distance, read_requested
+from labwright.stages.repository.program_facts import list_files_fact, order_by_distance, read_requested, show_code
 from labwright.stages.run_context import RunContext, ask_until_sound, decision_number, wait_to_start
 
 # Check the conclusion of a question: a model writes it, and the program prints every number in it by its key. A digit
@@ -162,9 +154,9 @@ class QuestionStudy:
     """The study of one question."""
 
     def __init__(self, context: RunContext) -> None:
-        assert context.question is not None and context.repository is not None
-        self.context, self.question, self.mirror = context, context.question, context.repository.mirror
-        self.texts = self.mirror.read_texts(context.code.tree)
+        assert context.question is not None
+        self.context, self.question, self.mirror = context, context.question, context.studied.mirror
+        self.texts = self.mirror.read_texts(context.studied.settings.tree)
 
     @property
     def state(self) -> RunState:
@@ -186,12 +178,13 @@ class QuestionStudy:
 
     # --- runs ---------------------------------------------------------------------------------------------------------
 
-    def _build_setup(self, argv: Sequence[str], metric: str) -> CommandSetup:
-        assert self.context.repository is not None and self.context.repository.environment is not None
+    def _build_setup(
+        self, argv: Sequence[str], metric: str = "", variables: Mapping[str, str] | None = None
+    ) -> CommandSetup:
         command = RepositoryCommand(
-            argv=tuple(argv), metric=metric, direction="min" if self.question.better == "min" else "max"
+            argv=tuple(argv), env=dict(variables or {}), metric=metric, direction=self.question.better
         )
-        return CommandSetup(self.context.code.tree, command, self.context.repository.environment)
+        return CommandSetup(self.context.studied.settings.tree, command, self.context.studied.environment)
 
     async def _measure_unmodified(self) -> str:
         """Run the question's command for every seed and summarize the results; empty without a command. Raises
@@ -233,19 +226,24 @@ class QuestionStudy:
                 return "\n".join(wrong)
             return await self._try(made, design)
 
-        setup = self._build_setup(self.question.run or ("bash", SCRIPT_FILE), "")
-        code = index_code(self.texts)
+        setup = self._build_setup(self.question.run or ("bash", SCRIPT_FILE))
         facts = (
             CoderFact(title="The question", text=self._describe_question(as_it_is)),
             CoderFact(title="The design", text="\n".join(design.statements)),
-            list_files_fact(code, setup.command),
+            list_files_fact(index_code(self.texts), setup.command),
         )
         limits = (
             f"All runs of the script and all your commands may take {self.question.minutes:g} minutes together. "
-            + format_machine(self.context.sandbox, setup.environment, code)
+            + format_machine(self.context.sandbox, setup.environment)
         )
         await let_author_work(
-            self.context, "code", setup, ExperimentInputs(known=facts, surroundings=limits), ExperimentScript, check
+            self.context,
+            "code",
+            setup,
+            ExperimentInputs(known=facts, surroundings=limits),
+            ExperimentScript,
+            check,
+            protected=self.question.protect,
         )
         tries = list_experiment_nodes(self.state)
         return find_deciding_node(self.state) or (tries[-1] if tries else None)
@@ -336,22 +334,22 @@ class QuestionStudy:
         lines += [f"Command: {format_command_line(asked.run)}; its result: {asked.measure}."] * bool(asked.run)
         lines += [f"The unmodified repository gave {as_it_is}."] * bool(as_it_is)
         lines += [f"Only these files may change or be added: {', '.join(asked.may_edit)}."] * bool(asked.may_edit)
-        lines += [f"Files that may not change: {', '.join(asked.protect)}."] * bool(asked.protect)
         return "\n\n".join(filter(None, lines))
 
     def _build_experiment(
         self, design: ExperimentDesign, files: Mapping[str, str], first: Node | None, seeds: int
     ) -> RepositoryArm:
-        setup = self._build_setup(("bash", SCRIPT_FILE), "")
         first_seed = 0 if first is None else design.seeds
-        variables = {FIRST_SEED: str(first_seed), SEEDS: str(seeds)}
+        setup = self._build_setup(("bash", SCRIPT_FILE), "", {FIRST_SEED: str(first_seed), SEEDS: str(seeds)})
         before = first or next(reversed(list_experiment_nodes(self.state)), None)
-        program = RepositoryProgram(
-            commit=self.context.code.commit,
-            tree=setup.tree,
-            command=setup.command.model_copy(update={"env": setup.command.env | variables}),
-            name="",
-            environment=setup.environment.digest,
+        return ArmRuns(self.context).build_arm(
+            EXPERIMENT_ARM,
+            "the experiment" + (" on fresh seeds" if first else ", repaired" if before else ""),
+            setup,
+            tree=self.mirror.replace_files(setup.tree, files),
+            stage="preliminary",
+            kind="replicate" if first else "debug" if before else "draft",
+            parent=None if before is None else before.id,
             results=ScriptResults(
                 file=RESULTS_FILE,
                 metrics=tuple(one.name for one in design.metrics),
@@ -359,19 +357,6 @@ class QuestionStudy:
                 seeds=seeds,
                 first_seed=first_seed,
             ),
-        )
-        patch = self.mirror.build_diff(setup.tree, self.mirror.replace_files(setup.tree, files))
-        source = build_program((), program, {EXPERIMENT_ARM: ArmCode(patch=patch)})
-        return RepositoryArm(
-            EXPERIMENT_ARM,
-            "the experiment" + (" on fresh seeds" if first else ", repaired" if before else ""),
-            source,
-            hash_texts(source),
-            setup.environment,
-            metric="",
-            stage="preliminary",
-            kind="replicate" if first else "debug" if before else "draft",
-            parent=None if before is None else before.id,
         )
 
     # --- design and code ----------------------------------------------------------------------------------------------
@@ -384,12 +369,10 @@ class QuestionStudy:
         """Return the recorded design, or ask for one; files that the model wants to see first are shown."""
         if (known := self.state.question.design) is not None:
             return known.design
-        client, repository = await self._make_client("design"), build_context(self.texts, self.question.run)
+        client = await self._make_client("design")
         inputs = QuestionInputs(
+            **dict(show_code(self.texts, self.question.run)),
             asked=self.question,
-            map=repository.map,
-            shown=repository.shown,
-            left_out=repository.left_out,
             packages=self.context.packages,
             as_it_is=as_it_is,
             requests_left=MAX_REQUESTS,
@@ -456,8 +439,6 @@ def list_doubts(state: RunState) -> list[str]:
 def find_change_faults(files: Mapping[str, str], question: ResearchQuestion) -> Iterator[str]:
     """Yield the reasons to refuse a change."""
     for path in files:
-        if any(fnmatch(path, one) for one in question.protect):
-            yield f"{path} is protected and may not change"
         if path != SCRIPT_FILE and question.may_edit and not any(fnmatch(path, one) for one in question.may_edit):
             yield f"{path} may not change: only {', '.join(question.may_edit)} may"
         if path == RESULTS_FILE:

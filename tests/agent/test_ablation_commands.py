@@ -22,8 +22,8 @@ def test_a_limit_ends_it_a_higher_one_lets_it_go_on_and_every_command_reads_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    slow = FILES | {"train.py": f"import time\ntime.sleep(0.4)\n{FILES['train.py']}"}
-    make_repository(tmp_path / "tinyfit", slow)  # 20 runs by 2 workers take four seconds at least
+    slow = FILES | {"train.py": f"import time\ntime.sleep(0.2)\n{FILES['train.py']}"}
+    make_repository(tmp_path / "tinyfit", slow)  # 20 runs by 2 workers take more than two seconds
     words = "ablate tinyfit --metric metrics.json:test.r2 --top 1 --budget-runs 20 --out out".split()
     words += ["--command", "python train.py --seed {seed}"]
     assert main([*words, "--workers", "2", "--time-limit", "2s"]) == 3

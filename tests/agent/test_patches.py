@@ -259,8 +259,8 @@ def test_a_method_is_written_as_a_patch(
     assert "changes a line that writes the result" in measured
     assert "is the baseline" in baseline
     debug = author.asked["debug"]
-    (made,) = [one for one in debug.made if one.patch]
-    assert made.name == debug.start == "lifted" and "LIFT" in made.patch
+    ((name, made),) = [(name, one) for name, one in debug.made.items() if one.patch]
+    assert name == debug.start == "lifted" and "LIFT" in made.patch
     assert "must not change lifted" in author.results["ablate"][0]
     assert main(["audit", str(run)]) == 0 and "clean: 0 unbound" in capsys.readouterr().out
     with running_server(tmp_path) as web:

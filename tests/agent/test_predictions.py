@@ -156,7 +156,7 @@ def test_a_repository_is_reproduced_by_predictions(tmp_path: Path, capsys: pytes
         "--json",
     ]
     assert main([*words, "--metric", "metrics.json:a"]) == 2
-    assert "and a --metric for predictions: accuracy" in capsys.readouterr().err
+    assert "requires a --metric for predictions: accuracy" in capsys.readouterr().err
     assert main([*words, "--metric", "accuracy"]) == 0
     assert json.loads(capsys.readouterr().out)["baseline"]["mean"] == pytest.approx(0.9)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -43,7 +44,7 @@ from labwright.sandbox.repository.command_cells import read_script_results
 from labwright.sandbox.repository.environment import build_environment
 from labwright.stages import measuring
 from tests.agent.test_cli_bad_input import refused
-from tests.evals.exp_set import LIBRARY, make_repository
+from tests.evals.exp_set import make_repository
 from tests.repositories import run_git
 
 pytestmark = pytest.mark.slow
@@ -87,13 +88,7 @@ def write(path: str, text: str) -> ToolCall:
 
 HAND_IN = ToolCall(tool="hand_in", arguments={"script": SCRIPT, "reasons": "draws with both spreads"})
 BROKEN = (write("work/spread.py", "import no_such\n"), HAND_IN, write("work/spread.py", CODE), HAND_IN)
-PROTECTED = (
-    write("work/spread.py", CODE),
-    write("lib/draws.py", "x = 1\n"),
-    HAND_IN,
-    write("lib/draws.py", LIBRARY),
-    HAND_IN,
-)
+PROTECTED = (write("work/spread.py", CODE), write("lib/draws.py", "x = 1\n"), HAND_IN)
 FAR = "validation/repo/distance/far"
 HIGHER = {"metric": "distance", "arm": "far", "against": "near", "is": "higher"}
 
@@ -150,19 +145,19 @@ class Author:
         if isinstance(inputs, ExperimentInputs):
             assert request.conversation is not None
             self.results = [one.result for one in request.conversation.exchanges]
-            calls = PROTECTED if "lib/*" in inputs.known[0].text else BROKEN
+            calls = PROTECTED if "lib/*" in inputs.frozen else BROKEN
             return calls[min(len(self.results), len(calls) - 1)]
         if inputs.requests_left == 3 and not inputs.requested:
             return DesignAnswer(wants=("lib/draws.py:draws",))
         return DesignAnswer(design=DESIGN)
 
 
-@pytest.fixture
-def author(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Author:
-    monkeypatch.chdir(tmp_path)
-    make_repository(tmp_path / "repo")
-    (tmp_path / "ask.md").write_text("Does a larger spread raise the distance?\n")
-    (tmp_path / "ask.toml").write_text(TOML)
+def prepare(place: Path, monkeypatch: pytest.MonkeyPatch) -> Author:
+    """Go to a folder with a repository and two questions, and return the author who answers them."""
+    monkeypatch.chdir(place)
+    make_repository(place / "repo")
+    (place / "ask.md").write_text("Does a larger spread raise the distance?\n")
+    (place / "ask.toml").write_text(TOML)
     made = Author()
 
     def opened(_: ModelSettings) -> ScriptedModel:
@@ -170,6 +165,27 @@ def author(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Author:
 
     monkeypatch.setattr(run, "open_backend", opened)
     return made
+
+
+@pytest.fixture
+def author(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Author:
+    return prepare(tmp_path, monkeypatch)
+
+
+class Answered(NamedTuple):
+    """The question of `ask.toml`, answered once for all tests, which change no file of it."""
+
+    folder: Path
+    author: Author
+
+
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory: pytest.TempPathFactory) -> Answered:
+    place = tmp_path_factory.mktemp("answered")
+    with pytest.MonkeyPatch.context() as patch:
+        author = prepare(place, patch)
+        assert asked("ask.toml") == 0
+    return Answered(place / "runs" / "q", author)
 
 
 def asked(task: str = "ask.md", *more: str) -> int:
@@ -186,12 +202,6 @@ def commit_link(tmp_path: Path, name: str) -> Path:
     return outside
 
 
-def test_a_committed_link_at_the_place_of_the_results_is_replaced(author: Author, tmp_path: Path) -> None:
-    outside = commit_link(tmp_path, "out")
-    assert asked() == 0
-    assert [(one.name, one.read_text()) for one in outside.iterdir()] == [("results.json", "{}")]
-
-
 def test_an_author_cannot_write_through_a_committed_link(author: Author, tmp_path: Path) -> None:
     outside = commit_link(tmp_path, "work")
     assert asked() == 4 and any("work is a symbolic link" in one for one in author.results)
@@ -201,7 +211,9 @@ def test_an_author_cannot_write_through_a_committed_link(author: Author, tmp_pat
 def test_it_is_designed_carried_out_and_concluded_from_what_was_measured(
     author: Author, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    outside = commit_link(tmp_path, "out")  # a link at the place of the results is replaced in each copy
     assert asked() == 0
+    assert [(one.name, one.read_text()) for one in outside.iterdir()] == [("results.json", "{}")]
     made = tmp_path / "runs" / "q"
     out = capsys.readouterr().out
     assert out.index("designed: near, far") < out.index("n0005 draft failed") < out.index("n0006 debug ok")
@@ -311,12 +323,12 @@ def test_code_that_a_power_failure_emptied_is_not_run(
     assert asked() == 0
 
 
-def test_a_protected_file_stays_and_the_repository_as_it_is_comes_first(author: Author, tmp_path: Path) -> None:
-    assert asked("ask.toml") == 0
+def test_a_protected_file_stays_and_the_repository_as_it_is_comes_first(answered: Answered) -> None:
+    author = answered.author
     [told] = {one.known[0].text for one in author.asked if isinstance(one, ExperimentInputs)}
     assert "The unmodified repository gave 0.5 over 2 seeds" in told
-    assert "lib/draws.py is protected and may not change" in author.results[2]
-    report = (tmp_path / "runs" / "q" / "report.md").read_text()
+    assert "lib/draws.py is frozen (lib/*) and may not change" in author.results[1]
+    report = (answered.folder / "report.md").read_text()
     assert "the unmodified repository, seed 1: measured" in report
 
 
@@ -381,10 +393,11 @@ def test_what_does_not_go_together(author: Author, capsys: pytest.CaptureFixture
     assert "fewer than three words" in refused(capsys, "run", "--code", "repo", "--task", "short.md")
 
 
-def test_it_is_a_run_for_every_command(author: Author, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert asked("ask.toml") == 0
-    folder = tmp_path / "runs" / "q"
-    capsys.readouterr()
+def test_it_is_a_run_for_every_command(
+    answered: Answered, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = shutil.copytree(answered.folder, tmp_path / "runs" / "q")
     for words in (["status"], ["tree"], ["logs"], ["audit"], ["resume"]):
         assert main([*words, str(folder)]) == 0, words
     shown = capsys.readouterr().out
@@ -428,9 +441,9 @@ def test_a_limit_ends_it_and_a_higher_one_lets_it_go_on(
     assert read_status("q", events, None, now=0.0).condition == "done"
 
 
-def test_killed_at_any_time_it_goes_on_and_answers_the_same(author: Author, tmp_path: Path) -> None:
-    assert asked("ask.toml") == 0
-    folder = tmp_path / "runs" / "q"
+@pytest.mark.usefixtures("author")
+def test_killed_at_any_time_it_goes_on_and_answers_the_same(answered: Answered, tmp_path: Path) -> None:
+    folder = answered.folder
     assert main(["export", str(folder), "--exchange", "answers.json"]) == 0
     words = ["run", "--code", "repo", "--task", "ask.toml", "--name", "killed", "--model", "replay:answers.json"]
     command, kills = [sys.executable, "-m", "labwright", *words], 0

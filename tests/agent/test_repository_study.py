@@ -165,6 +165,7 @@ def before_the_end(run: Path) -> list[str]:
     return [gzip.decompress((run / "prompts" / f"{name}.json.gz").read_bytes()).decode() for name in names]
 
 
+@pytest.mark.usefixtures("placeholder_pdf")
 def test_a_study_of_a_repository_is_killed_and_comes_to_its_paper(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -70,7 +70,7 @@ from labwright.models.roles.paper_writing import (
     SectionInputs,
     WriteInputs,
 )
-from labwright.models.roles.repository import PatchingInputs, ShownArm, ShownRepository
+from labwright.models.roles.repository import PatchingInputs, ShownRepository
 from labwright.models.roles.study_plan import (
     AblationPlanInputs,
     CatalogueEntry,
@@ -119,6 +119,7 @@ from labwright.record.schema.paper import (
     Section,
 )
 from labwright.record.schema.repository import CommandSpace
+from labwright.record.source_tree import ArmCode
 from labwright.record.tuning_results import ChosenSetting
 from labwright.review.judge.judge import read_rubric
 from tests.hypotheses import make_hypotheses
@@ -956,7 +957,7 @@ ARMS = PatchingInputs(
     **{name: getattr(CODE, name) for name in AuthorInputs.model_fields},
     start="method",
     repository=SHOWN_REPOSITORY,
-    made=(ShownArm(name="plain"), ShownArm(name="method", words=("--bend",), patch="--- a/train.py\n+++ b/train.py\n")),
+    made={"plain": ArmCode(), "method": ArmCode(words=("--bend",), patch="--- a/train.py\n+++ b/train.py\n")},
 )
 INPUTS["repository_plan"] = RepositoryPlanInputs(
     idea=IDEA,

@@ -51,7 +51,7 @@ from labwright.models.roles.judge import (
 from labwright.models.roles.node_assessment import COMPARE, FEEDBACK, SUMMARY, CompareInputs, Statistic
 from labwright.models.roles.paper_revision import REFLECT, ReflectInputs
 from labwright.models.roles.paper_writing import Reference, SectionInputs
-from labwright.models.roles.repository import ShownArm, ShownRepository
+from labwright.models.roles.repository import ShownRepository
 from labwright.models.roles.role import PROMPTS_FOLDER, AnyRole
 from labwright.record.ablation_results import AblationResult
 from labwright.record.schema.data_plan import Measurement, MetricSpec, OmittedCells
@@ -66,7 +66,7 @@ from labwright.record.schema.nodes import (
     StageName,
 )
 from labwright.record.schema.paper import AuditFacts, CitationSearch, FigureReview, FoundWork, PaperDraft, Section
-from labwright.record.source_tree import WholeFile
+from labwright.record.source_tree import ArmCode, WholeFile
 from tests.models import (
     ablation_examples,
     answer_examples,
@@ -160,7 +160,7 @@ def test_the_task_of_preparing_a_command_is_as_it_was() -> None:
 def test_the_task_of_patching_arms_is_as_it_was_and_bounded() -> None:
     assert_snapshot("coder-arms.txt", whole("coder", ARMS))
     shown = ShownRepository(command=LONG, metric=LONG, map=LONG * 9, shown=(), frozen=(LONG,) * 400)
-    made = (ShownArm(name="a", words=(LONG,) * 9, patch=LONG),) * 2
+    made = dict.fromkeys("ab", ArmCode(words=(LONG,) * 9, patch=LONG))
     assert len(whole("coder", ARMS.model_copy(update={"repository": shown, "made": made}))) < 250_000
 
 

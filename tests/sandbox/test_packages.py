@@ -335,8 +335,8 @@ def test_a_run_is_refused_before_it_is_made_and_prefetch_fetches(
 def test_what_cannot_be_had_keeps_nothing_else_of_a_repository_away(index: PackageIndex, asked: str) -> None:
     index.add(build_wheel("needs_none", "1.0", {"needs_none.py": ""}, requires=("no-such-package",)))
     found = build_environment({"requirements.txt": asked}, SETTINGS)
-    assert found.how == "beside" and found.packages["tiny"] == "1.0" and found.packages["small"] == "2.0"
-    told = {one.wanted: one.found for one in found.deviations}
+    assert found.facts.packages["tiny"] == "1.0" and found.facts.packages["small"] == "2.0"
+    told = {one.wanted: one.found for one in found.facts.deviations}
     for line in asked.splitlines()[1:]:
         if "tiny" in line:
             assert not told
@@ -345,8 +345,8 @@ def test_what_cannot_be_had_keeps_nothing_else_of_a_repository_away(index: Packa
         else:
             (why,) = told.values()
             assert list(told) == [line] and ("not installed" in why or "from an address" in why) and "\n" not in why
-    again = build_environment({"requirements.txt": asked}, SETTINGS, installed_before=found.packages)
-    assert again.packages == found.packages
+    again = build_environment({"requirements.txt": asked}, SETTINGS, installed_before=found.facts.packages)
+    assert again.facts.packages == found.facts.packages
 
 
 def test_no_packages_to_add_change_nothing() -> None:

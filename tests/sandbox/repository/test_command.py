@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -54,7 +55,7 @@ def job(
     env: dict[str, str] | None = None,
 ) -> CommandJob:
     folder = tmp_path / "checkout"
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     return CommandJob("a run", folder, ("python", "-c", code), ground, timeout, env=env or {})
 
 
@@ -105,29 +106,18 @@ async def test_failures_say_what_stopped_it(executor: LocalExecutor, tmp_path: P
 
 
 async def test_a_limit_ends_it_and_all_that_it_started(executor: LocalExecutor, tmp_path: Path) -> None:
-    handled = await run(
-        executor,
-        job(
-            tmp_path,
-            timeout=4.0,
-            code=(
-                "import time\ntry:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    print('tidied', flush=True)\n"
-                "    raise"
-            ),
-        ),
+    tidies = (
+        "import time\ntry:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    print('tidied', flush=True)\n    raise"
+    )
+    ignores = (
+        "import os, signal, subprocess, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "subprocess.Popen(['sleep', '61'], start_new_session=True)\nprint('up', flush=True)\ntime.sleep(60)"
+    )
+    handled, stubborn = await asyncio.gather(
+        run(executor, job(tmp_path / "handled", tidies, timeout=4.0)),
+        run(executor, job(tmp_path / "stubborn", ignores, timeout=4.0)),
     )
     assert handled.failure is not None and handled.failure.kind == "timeout" and "tidied" in handled.stdout
-    stubborn = await run(
-        executor,
-        job(
-            tmp_path,
-            timeout=4.0,
-            code=(
-                "import os, signal, subprocess, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-                "subprocess.Popen(['sleep', '61'], start_new_session=True)\nprint('up', flush=True)\ntime.sleep(60)"
-            ),
-        ),
-    )
     assert stubborn.failure is not None and stubborn.failure.kind == "timeout" and stubborn.stdout == "up\n"
     assert not _running("sleep 61")
 

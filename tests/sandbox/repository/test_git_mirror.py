@@ -33,7 +33,7 @@ def test_taking_in_writes_nothing_to_the_users_folder(code: Path, tmp_path: Path
     before = everything_in(code)
     taken = GitMirror(tmp_path / "m" / "mirror").import_head(code)
     assert everything_in(code) == before
-    assert taken.commit == run_git(code, "rev-parse", "HEAD").strip() and taken.files == 7 and not taken.is_snapshot
+    assert taken.commit == run_git(code, "rev-parse", "HEAD").strip() and taken.files == 7 and not taken.snapshot
 
 
 def test_uncommitted_work_is_refused_or_becomes_a_commit_of_ours(code: Path, tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_uncommitted_work_is_refused_or_becomes_a_commit_of_ours(code: Path, tmp
         mirror.import_head(code)
     taken = mirror.import_head(code, dirty=True)
     texts = mirror.read_texts(taken.tree)
-    assert taken.is_snapshot and texts["train.py"] == "print(1)\n" and texts["new.py"] == "print(2)\n"
+    assert taken.snapshot and texts["train.py"] == "print(1)\n" and texts["new.py"] == "print(2)\n"
     assert "metrics.json" not in texts and everything_in(code) == before
     assert GitMirror(tmp_path / "other" / "mirror").import_head(code, dirty=True).commit == taken.commit
 

@@ -195,7 +195,7 @@ def test_what_a_person_ignores_is_ignored_and_plain_settings_hold(
     (code / "train.py").chmod(0o755)
     mirror = GitMirror(tmp_path / "m" / "mirror")
     taken = mirror.import_head(code)
-    assert not taken.is_snapshot
+    assert not taken.snapshot
     (code / "new.py").write_text("x = 1\n")
     names = mirror.read_texts(mirror.import_head(code, dirty=True).tree)
     assert "new.py" in names and "a.mine" not in names and "b.own" not in names
@@ -219,7 +219,7 @@ def test_a_linked_working_folder_and_a_submodule_are_repositories(tmp_path: Path
     run_git(code, "pack-refs", "--all")
     for number, place in enumerate((tmp_path / "beside", code / "in", code)):
         taken = GitMirror(tmp_path / "m" / str(number)).import_head(place)
-        assert taken.commit == run_git(place, "rev-parse", "HEAD").strip() and not taken.is_snapshot
+        assert taken.commit == run_git(place, "rev-parse", "HEAD").strip() and not taken.snapshot
 
 
 def test_files_of_lfs_are_not_copied_and_may_differ(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_files_of_lfs_are_not_copied_and_may_differ(tmp_path: Path) -> None:
     run_git(code, "commit", "-qm", "weights")
     (code / "w.pt").write_bytes(b"weights" * 100)
     taken = GitMirror(tmp_path / "m" / "mirror").import_head(code)
-    assert not taken.is_snapshot and "LFS files are not included: w.pt" in taken.faults[0]
+    assert not taken.snapshot and "LFS files are not included: w.pt" in taken.faults[0]
     (code / "a.ipynb").write_text("{1}\n")
     with pytest.raises(RepositoryError, match=r"uncommitted changes \(a\.ipynb\)"):
         GitMirror.read_working_texts(code)

@@ -22,7 +22,7 @@ from labwright.record.events.repository_events import (
 from labwright.record.reducers.run_state import AblationState, RepositoryState, RunState
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.nodes import Attempt, Node
-from labwright.record.schema.repository import PartResult, RepositoryCommand, RepositoryRepair, UnexaminedPart
+from labwright.record.schema.repository import PartResult, RepositoryCommand, UnexaminedPart
 from labwright.stages.repository.ablation_report import (
     NO_OPTIMIZER,
     REPORT_FILE,
@@ -62,7 +62,7 @@ def build_nodes(name: str, parent: str | None, values: dict[int, float]) -> dict
 
 def build_state() -> RunState:
     imported = RepositoryImported(repository="/r/toy", commit="c" * 40, tree="t", files=1, bytes=1)
-    command = RepositoryCommand(argv=("python", "run.py"), metric="stdout:score: (.*)")
+    command = RepositoryCommand(argv=("python", "run.py", "{seed}"), metric="stdout:score: (.*)")
     state = RunState(
         nodes=build_nodes("baseline", None, {0: 3.0, 1: 5.0} | {seed: one for seed, (one, _) in FRESH.items()})
         | build_nodes("without", "baseline", {seed: other for seed, (_, other) in FRESH.items()}),
@@ -149,10 +149,18 @@ def test_a_metric_that_spans_orders_of_magnitude_is_tested_by_ratios() -> None:
 
 def test_a_repair_before_any_run_has_no_failure() -> None:
     state = build_state()
-    repair = RepositoryRepair(argv=("python", "run.py"), reason="the seed was a literal")
-    state.repository.repairs.append(RepairMade(failure="", repair=repair, tree="t"))
+    command = RepositoryCommand(argv=("python", "run.py", "--seed", "{seed}"), metric="stdout:score: (.*)")
+    reason, patch = "the seed was a literal", "--- a/run.py\n+++ b/run.py\n"
+    state.repository.repair = RepairMade(reason=reason, command=command, patch=patch, tree="t")
+    found = state.repository.command
+    assert found is not None
+    state.repository.command = found.model_copy(update={"command": command.model_copy(update={"argv": ("python",)})})
+    effect = compare_arms(state, "without")
+    assert effect is not None and effect.p == compute_p_value(effect.effect.values), "runs of the repaired command pair"
     report = build_report_files(state)[REPORT_FILE]
-    assert "- the seed was a literal\n" in report
+    assert (
+        f"\n{reason}\n" in report and f"````diff\n{patch}" in report and "    python run.py --seed {seed}\n" in report
+    )
 
 
 def test_the_report_says_what_percentages_relate_to_and_what_was_detectable() -> None:

@@ -26,7 +26,6 @@ from labwright.stages.repository.ablation_report import (
     compute_effect,
     exceeds_sum,
     is_coarse_metric,
-    is_floor,
 )
 
 BASELINE = {1001: 0.80, 1002: 0.82, 1003: 0.81, 1004: 0.83, 1005: 0.80}
@@ -179,12 +178,6 @@ def test_twins_do_together_what_none_does_alone() -> None:
     assert exceeds_sum([0.02] * 6, 0.2, sigma=0.01) and not exceeds_sum([0.02] * 6, 0.12, sigma=0.01)
     assert not exceeds_sum([-0.01] * 6, 0.0, sigma=0.01)
     assert not exceeds_sum([0.1, 0.7], 0.8, sigma=0.0), "0.1 + 0.7 is less than 0.8 in floating point"
-
-
-def test_a_run_without_training_is_a_floor_only_if_its_result_is_worse() -> None:
-    assert is_floor("max", 0.8, 0.1) and is_floor("min", 0.8, 2.3)
-    assert not is_floor("max", 8.1, 8.1), "equal digits: nothing was removed"
-    assert not (is_floor("max", 0.8, 0.9) or is_floor("min", 0.8, 0.7) or is_floor("max", 0.8, None))
 
 
 @pytest.mark.parametrize(
