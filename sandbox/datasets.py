@@ -1,14 +1,15 @@
 """Datasets of a run, split into a part that a kernel may see and a part that it may not.
 
 `views/<name>.npz` holds train and dev with labels, validation and test without them. `labels/<name>.npz` holds the
-labels of validation and test and the columns that metrics use, for the host only. Both are the run's own copies, so the
-original files may change or be deleted. `sandbox.data.preparation` makes splits and features; see docs/data.md.
+labels of validation and test and the columns that metrics use, for the host only; `labels/order.salt` is the secret from
+which the order of sorted rows is drawn. All are the run's own copies, so the original files may change or be deleted. `sandbox.data.preparation` makes splits and features; see docs/data.md.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 import zipfile
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from labwright.record.run_folder import write_file
 from labwright.record.schema.data_plan import DatasetFacts
 from labwright.sandbox.data import Examples
 from labwright.sandbox.data.preparation import (
@@ -74,6 +76,7 @@ BUNDLED_DATASETS = (
 
 MAX_DATA_BYTES = 2 * 2**30
 """Default limit in bytes, for the memory used while reading a dataset and for a file that is read whole."""
+SALT_FILE = "order.salt"
 _LABEL_ARRAYS = ("validation_y", "test_y", "validation_meta", "test_meta")
 
 
@@ -165,7 +168,9 @@ def materialise(
     if existing is not None:
         return existing
     examples = source.load()
-    about = {"names": examples.names, "path": str(examples.folder) if examples.folder else ""}
+    about = {"name": name, "title": source.title, "source": source.source}
+    if isinstance(source, UserDataset):
+        about["origin"] = source.build_facts(seed).origin
     places = [folder / f"{name}.npz" for folder in (views, labels)][: 1 if examples.folder else 2]
     naming = source.name_errors() if isinstance(source, UserDataset) else nullcontext()
     with naming, write_archives(*places) as archives:
@@ -173,16 +178,23 @@ def materialise(
         def keep(key: str, stream: ArrayStream) -> None:
             archives[key in _LABEL_ARRAYS].add(key, stream)
 
-        facts = prepare_dataset(examples, seed, name=name, title=source.title, source=source.source, keep=keep)
+        facts = prepare_dataset(examples, seed, salt=_provide_salt(labels), keep=keep, **about)
         if isinstance(source, UserDataset):
-            facts = facts.model_copy(update={"origin": source.build_facts(seed).origin})
             source.check_unchanged()  # large datasets are read in chunks
         # by the fingerprint, code could check guesses of all labels
         seen = facts.model_copy(update={"fingerprint": ""})
         for archive, content in zip(archives, (seen, facts), strict=False):
             archive.add("meta", ArrayStream.from_array(np.array(content.model_dump_json())))
-        archives[0].add("about", ArrayStream.from_array(np.array(json.dumps(about))))
+        served = {"names": examples.names, "path": str(examples.folder) if examples.folder else ""}
+        archives[0].add("about", ArrayStream.from_array(np.array(json.dumps(served))))
     return facts
+
+
+def _provide_salt(labels: Path) -> str:
+    """Return the secret in the folder of the labels; it is written once."""
+    if not (path := labels / SALT_FILE).is_file():
+        write_file(path, secrets.token_hex(16))
+    return path.read_text()
 
 
 def read_materialised(name: str, views: Path, labels: Path) -> DatasetFacts | None:

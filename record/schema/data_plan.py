@@ -453,6 +453,9 @@ class DatasetFacts(FrozenModel):
     shape: tuple[int, ...] = Field(default=(), description="shape of one example, if it is not a plain row of features")
     split_rule: str = Field(default="", description="description of how the splits were made")
     form: str = Field(default="", description="description of `x`, if it is not an array of float32 or tokens")
+    shows_labels: bool = Field(
+        default=False, exclude_if=is_empty, description="whether inputs contain labels of earlier rows, as of a series"
+    )
     duplicates_by: dict[str, int] = Field(default_factory=dict, description="'test in train' -> rows")
     missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
     origin: str = Field(default="", description="sha256 of the source file, folder or examples")
@@ -464,6 +467,12 @@ class DatasetFacts(FrozenModel):
     meta_shown: tuple[str, ...] = Field(default=(), description="columns among these that code sees in train and dev")
     scorer: str = Field(default="", description="description of what the user's frozen scorer computes, and from what")
     command: str = Field(default="", description="for a user's repository: the command that each cell runs")
+
+    @property
+    def split_key(self) -> tuple[object, ...]:
+        """What determines its splits in any run. The fingerprint also depends on the order of rows, which may be a
+        run's own."""
+        return self.source, self.origin, self.split_rule, self.target
 
     @property
     def example_count(self) -> int:
