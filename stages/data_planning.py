@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
-from pathlib import Path
 from typing import Any
 
 from labwright.models.client import ModelClient
@@ -53,12 +52,11 @@ from labwright.sandbox.metrics import (
     complete_metric,
     find_formula_faults,
     formula_text,
-    rates_predictions,
     write_formulas,
 )
 from labwright.sandbox.packages import RunPackages
 from labwright.sandbox.scorers import describe_scorer, freeze_scorer, read_scorer
-from labwright.sandbox.scoring import compute_chance_level
+from labwright.sandbox.scoring import compute_constants
 from labwright.search.design_forecast import (
     DesignForecast,
     estimate_cell_times,
@@ -175,21 +173,11 @@ async def plan_data(context: RunContext) -> None:
                 installed=installed,
                 hub=context.hub.select_for_plan(plan) if context.hub is not None else (),
                 settings=build_search_settings(plan) if context.repository is not None else {},
-                constants=await to_thread(_compute_constants, plan, context.folder.labels),
+                constants=await to_thread(compute_constants, context.folder.labels, plan.metrics),
             )
         )
 
     await run_once(context, "prepare", work)
-
-
-def _compute_constants(plan: DataPlan, labels: Path) -> dict[str, dict[str, float]]:
-    """Return the finite values of a constant prediction on validation data: metric -> dataset -> value."""
-    names = [metric.name for metric in plan.metrics if rates_predictions(metric)]
-    found = {name: compute_chance_level(labels, name) for name in names}
-    finite = {name: {key: value for key, value in those.items() if isfinite(value)} for name, those in found.items()}
-    used = {use.name for use in plan.datasets}
-    kept = {name: {key: value for key, value in those.items() if key in used} for name, those in finite.items()}
-    return {name: those for name, those in kept.items() if those}
 
 
 async def _approve_plan(context: RunContext, plan: DataPlan, choices: PlanChoices) -> DataPlan:
