@@ -28,7 +28,7 @@ from labwright.models.backend import Backend, Image, ModelRequest, Prompt, Reply
 from labwright.models.budget import Budget
 from labwright.models.conversation import Conversation
 from labwright.models.errors import UNUSABLE_ANSWER_ERRORS, BudgetSpent, ContextTooLong, ImagesRefused
-from labwright.models.prices import CHARACTERS_PER_TOKEN, CONTEXT_FIX, estimate_tokens
+from labwright.models.prices import CHARACTERS_PER_TOKEN, CONTEXT_FIX
 from labwright.models.retry import Retry
 from labwright.models.roles.experiment_code import CODER
 from labwright.models.roles.role import PROMPTS_FOLDER, AnyRole, In, Out, Role, neutralise_environment
@@ -246,17 +246,17 @@ class Models:
         """Return the model configured for a role."""
         return self._backend.get_model_name(role)
 
-    async def check_room(self, role: Role[In, Out], inputs: In, *, extra_characters: int) -> None:
-        """Check that a prompt with this many extra characters fits into the context of the role's model.
+    async def check_room(self, role: AnyRole, characters: int) -> None:
+        """Check that a prompt with this many characters fits into the context of the role's model.
 
         Raises: `ContextTooLong`.
         """
         window = await self._backend.get_context_limit(role)
-        tokens = estimate_tokens(self.make_request(role, inputs)) + round(extra_characters / CHARACTERS_PER_TOKEN)
+        tokens = round(characters / CHARACTERS_PER_TOKEN)
         if window is not None and tokens > window:
             raise ContextTooLong(
-                f"{self.get_model_name(role)}: role '{role}' takes about {tokens} tokens in this study, "
-                f"{extra_characters} characters of code among them, and the model's context is {window}; {CONTEXT_FIX}"
+                f"{self.get_model_name(role)}: role '{role}' takes about {tokens} tokens in this study, and the model's "
+                f"context is {window}; {CONTEXT_FIX}"
             )
 
     def make_client(self, decision: int, attempt: int) -> ModelClient:

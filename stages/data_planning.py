@@ -12,9 +12,8 @@ from typing import Any
 from labwright.models.client import ModelClient
 from labwright.models.errors import ContextTooLong, ModelConfigError
 from labwright.models.prices import format_price
-from labwright.models.roles.experiment_code import CODE, CODER, AuthorInputs, CodeInputs, StudyInputs
-from labwright.models.roles.node_assessment import FEEDBACK, FeedbackInputs
-from labwright.models.roles.repository import PatchingInputs
+from labwright.models.roles.experiment_code import CODE, CODER
+from labwright.models.roles.node_assessment import FEEDBACK
 from labwright.models.roles.role import AnyRole
 from labwright.models.roles.study_plan import (
     PLAN,
@@ -69,7 +68,7 @@ from labwright.stages.difference_tables import find_tuning_faults, find_unknown
 from labwright.stages.document_summaries import format_statements, read_context
 from labwright.stages.nodes.repository_program import check_repository
 from labwright.stages.paper.citations import check_library
-from labwright.stages.prompt_inputs import STAGE_GOALS, recall_studies
+from labwright.stages.prompt_inputs import recall_studies
 from labwright.stages.protocol_review import (
     add_omissions,
     describe_estimands,
@@ -155,7 +154,7 @@ async def plan_data(context: RunContext) -> None:
                 scorers.append(freeze_scorer(name, context.scorers[name], context.folder.scorers))
                 found = found.model_copy(update={"scorer": describe_scorer(scorers[-1])})
             facts.append(found)
-        await check_context_window(context, StudyInputs(idea=context.idea, data_plan=plan, facts=tuple(facts)))
+        await check_context_window(context, plan)
         if context.hub is not None and plan.pretrained:
             await to_thread(context.hub.fetch, plan.pretrained, context.folder.pretrained)
         installed = (
@@ -478,40 +477,26 @@ def _build_catalogue_entry(one: BundledDataset | DatasetFacts, scorer: FrozenSco
     return CatalogueEntry.model_validate(known)
 
 
-PROGRAM_CHARS = 24_000
-"""Characters reserved for an experiment and its plots when the size of a prompt is checked."""
+PROMPT_CHARS = 40_000
+"""Characters reserved for instructions, an experiment and its plots when the size of a prompt is checked."""
 
 
-async def check_context_window(context: RunContext, study: StudyInputs) -> None:
+async def check_context_window(context: RunContext, plan: DataPlan) -> None:
     """Check that the models can read the prompts of a study. Raises `ModelConfigError`."""
-    shared = dict(study)
-    code = CodeInputs(
-        **shared,
-        stage="preliminary",
-        kind="draft",
-        goal=STAGE_GOALS["preliminary"],
-        node_seconds=context.node_seconds,
-        device=context.device,
-        network=context.network,
-        lab_reference=context.lab_reference,
-        packages=context.importable_packages,
-        pretrained=context.pretrained_models,
-    )
-    judged = FeedbackInputs(**shared, stage="preliminary", kind="draft", plan="", varies="", code={}, measurements=())
+    roles: list[AnyRole] = [FEEDBACK]
+    idea, planned, about_code = context.idea.model_dump_json(), plan.model_dump_json(), context.lab_reference
+    if context.repository is None:
+        roles.append(CODE)
+    elif not has_only_word_arms(plan):
+        shown = await to_thread(show_repository, context.repository, context.state.repository.baseline)
+        roles, about_code = [*roles, CODER], shown.model_dump_json()
     try:
-        if context.repository is None:
-            await context.models.check_room(CODE, code, extra_characters=PROGRAM_CHARS)
-        elif not has_only_word_arms(study.data_plan):
-            shown = await to_thread(show_repository, context.repository, context.state.repository.baseline)
-            known = {name: value for name, value in code if name in AuthorInputs.model_fields}
-            patching = PatchingInputs(**known, repository=shown)
-            await context.models.check_room(CODER, patching, extra_characters=PROGRAM_CHARS)
-        await context.models.check_room(FEEDBACK, judged, extra_characters=PROGRAM_CHARS)
+        for role in roles:
+            await context.models.check_room(role, len(idea) + len(planned) + len(about_code) + PROMPT_CHARS)
     except ContextTooLong as error:
-        idea, plan = (len(one.model_dump_json()) for one in (study.idea, study.data_plan))
         raise ModelConfigError(
-            f"{error}; the idea has {idea} characters and the data plan {plan}, and neither is "
-            "ever truncated: shorten the longer one"
+            f"{error}; the idea has {len(idea)} characters and the data plan {len(planned)}, and neither is ever "
+            "truncated: shorten the longer one"
         ) from None
 
 
