@@ -255,8 +255,8 @@ class Models:
         tokens = round(characters / CHARACTERS_PER_TOKEN)
         if window is not None and tokens > window:
             raise ContextTooLong(
-                f"{self.get_model_name(role)}: role '{role}' takes about {tokens} tokens in this study, and the model's "
-                f"context is {window}; {CONTEXT_FIX}"
+                f"{self.get_model_name(role)}: role '{role}' takes about {tokens} tokens in this study, and the "
+                f"model's context is {window}; {CONTEXT_FIX}"
             )
 
     def make_client(self, decision: int, attempt: int) -> ModelClient:
