@@ -20,7 +20,7 @@ from labwright.sandbox.data.spec import parse_idea_specs
 from labwright.sandbox.data.tables import ColumnReading
 from labwright.sandbox.data.user_dataset import UserDataset
 from labwright.sandbox.datasets import DatasetSources, RepositoryDataset, build_registry, list_choices
-from labwright.sandbox.hub import HubOffers, parse_pretrained, provide_model
+from labwright.sandbox.hub import HubOffers, provide_models
 from labwright.sandbox.scorers import parse_scorers, read_scorer
 
 
@@ -110,5 +110,4 @@ def fetch_models(settings: Settings, folder: RunFolder, state: RunState) -> dict
     """Download missing models named by the settings and the plan; return `OWNER/NAME@REVISION` -> folder in the run.
     Raises `PretrainedError`."""
     asked = state.search.data_plan.pretrained if state.search.data_plan is not None else ()
-    models = parse_pretrained(dict.fromkeys((*settings.sandbox.pretrained, *asked)))
-    return {str(model): provide_model(model, folder.pretrained) for model in models}
+    return provide_models(dict.fromkeys((*settings.sandbox.pretrained, *asked)), folder.pretrained)

@@ -33,7 +33,7 @@ class HubOffers:
     def offers(self) -> tuple[HubItem, ...]:
         """The allowed items with commit, size and licence; without a network, the facts in the local cache. Raises
         `PretrainedError` for an item that is neither on the hub nor in the cache, `DatasetError`."""
-        models, datasets = self._models, self.sources.values()
+        models, datasets = self.models, self.sources.values()
         if not models and not datasets:
             return ()
         import huggingface_hub  # slow to import, and not needed by most runs
@@ -50,7 +50,8 @@ class HubOffers:
         return tuple(items)
 
     @property
-    def _models(self) -> tuple[PretrainedModel, ...]:
+    def models(self) -> tuple[PretrainedModel, ...]:
+        """The allowed models. Raises `PretrainedError`."""
         return parse_pretrained(parse_allowed(self.settings.allowed).models)
 
     @cached_property
@@ -63,7 +64,7 @@ class HubOffers:
 
     def find_faults(self, plan: DataPlan) -> tuple[str, ...]:
         """Describe the models in a plan that are not available."""
-        available = sorted({*map(str, self._models), *self.settings.pretrained})
+        available = sorted({*map(str, self.models), *self.settings.pretrained})
         unknown = (name for name in plan.pretrained if name not in available)
         has = ", ".join(available) or "none"
         return tuple(f"unknown pretrained model {name!r}; available: {has}" for name in unknown)
@@ -73,11 +74,9 @@ class HubOffers:
         names = {*plan.pretrained, *(use.name for use in plan.datasets)}
         return tuple(one for one in self.offers if one.name in names)
 
-    def fetch(self, names: Iterable[str], store: Path) -> dict[str, Path]:
-        """Fetch models into `store` if missing and return their folders. Raises `PretrainedError`."""
-        folders = {str(model): provide_model(model, store) for model in parse_pretrained(names)}
-        self.add_pretrained(folders)
-        return folders
+    def fetch(self, names: Iterable[str], store: Path) -> None:
+        """Fetch models into `store` if missing. Raises `PretrainedError`."""
+        self.add_pretrained(provide_models(names, store))
 
 
 LOOKUP_TIMEOUT_SECONDS = 20.0
@@ -160,6 +159,11 @@ def fetch_model(model: PretrainedModel, *, hub: Path | None = None) -> Path:
             f"pretrained model {model} cannot be fetched and is not in the local cache: run scientist prefetch with a "
             f"network, or check the name ({reason})"
         ) from None
+
+
+def provide_models(words: Iterable[str], store: Path) -> dict[str, Path]:
+    """Return the folders of models for kernels, by name. Raises `PretrainedError`."""
+    return {str(model): provide_model(model, store) for model in parse_pretrained(words)}
 
 
 def provide_model(model: PretrainedModel, store: Path, *, hub: Path | None = None) -> Path:

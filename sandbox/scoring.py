@@ -283,9 +283,13 @@ def read_final_predictions(folder: Path, labels: Path) -> tuple[SubmittedPredict
     found: list[SubmittedPredictions] = []
     for one in read_index(folder, SUBMISSION_INDEX):
         if one.split == "validation" and one.step is None and one.kind in ("predictions", "probabilities", "logits"):
-            values = call_limited(read_values, folder, "submissions", one, labels, subject=one.description)[0]
+            values = call_limited(_read_final_values, folder, one, labels, subject=one.description)
             found.append(SubmittedPredictions(one.dataset, one.condition, one.kind, values))
     return tuple(found)
+
+
+def _read_final_values(folder: Path, submission: Submission, labels: Path) -> Array:
+    return read_values(folder, "submissions", submission, labels)[0]
 
 
 def seal_test_predictions(folder: Path, labels: Path, *, grade: EvidenceGrade = "computed") -> dict[str, str]:
