@@ -19,7 +19,7 @@ from labwright.record.schema.idea import Idea
 from labwright.sandbox.data.spec import parse_idea_specs
 from labwright.sandbox.data.tables import ColumnReading
 from labwright.sandbox.data.user_dataset import UserDataset
-from labwright.sandbox.datasets import DatasetSources, RepositoryDataset, build_registry, list_choices
+from labwright.sandbox.datasets import DatasetSources, RepositoryDataset, build_registry
 from labwright.sandbox.hub import HubOffers, provide_models
 from labwright.sandbox.scorers import parse_scorers, read_scorer
 
@@ -73,12 +73,10 @@ def _describe_target(facts: DatasetFacts) -> str:
     return f"the target {facts.target!r} is read as {kind}" + ("; task=regression makes them numbers" if whole else "")
 
 
-def _read_own_data(settings: Settings) -> tuple[DatasetFacts, ...]:
+def _read_own_data(settings: Settings) -> list[DatasetFacts]:
     """Return the facts of the user's data."""
-    if not settings.data:
-        return ()
-    entries = list_choices(build_registry(settings.data, settings.sandbox.data_bytes), seed=settings.seed)
-    return tuple(entry for entry in entries if isinstance(entry, DatasetFacts))
+    known = build_registry(settings.data, settings.sandbox.data_bytes)
+    return [known[spec.name].build_facts(settings.seed) for spec in settings.data]
 
 
 def pin_data(settings: Settings) -> Settings:

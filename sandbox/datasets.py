@@ -1,8 +1,10 @@
 """Datasets of a run, split into a part that a kernel may see and a part that it may not.
 
 `views/<name>.npz` holds train and dev with labels, validation and test without them. `labels/<name>.npz` holds the
-labels of validation and test and the columns that metrics use, for the host only; `labels/order.salt` is the secret from
-which the order of sorted rows is drawn. All are the run's own copies, so the original files may change or be deleted. `sandbox.data.preparation` makes splits and features; see docs/data.md.
+labels of validation and test and the columns that metrics use, for the host only; `labels/order.salt` is the secret
+from which the order of sorted rows is drawn. All are the run's own copies, so the original files may change or be
+deleted.
+`sandbox.data.preparation` makes splits and features; see docs/data.md.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from labwright.record.run_folder import write_file
 from labwright.record.schema.data_plan import DatasetFacts
 from labwright.sandbox.data import Examples
 from labwright.sandbox.data.preparation import (
+    SPLIT_SHARES,
     ArrayFingerprint,
     ArrayStream,
     discard,
@@ -50,6 +53,21 @@ class BundledDataset:
     @property
     def source(self) -> str:
         return f"sklearn:load_{self.name}"
+
+    def build_facts(self, seed: int) -> DatasetFacts:
+        """Return what a plan needs to know, without loading the data; sizes are exact to within an example."""
+        sizes = {split: round(share * self.example_count) for split, share in SPLIT_SHARES.items()}
+        sizes["train"] += self.example_count - sum(sizes.values())
+        return DatasetFacts(
+            name=self.name,
+            title=self.title,
+            source=self.source,
+            features=self.features,
+            classes=self.classes,
+            sizes=sizes,
+            fingerprint="",
+            seed=seed,
+        )
 
     def load(self) -> Examples:
         """Load all examples, always in the same order. scikit-learn is imported here so that listing datasets stays
@@ -137,11 +155,10 @@ def list_source_files(sources: DatasetSources) -> tuple[Path, ...]:
     return tuple(path for path in own if path is not None)
 
 
-def list_choices(sources: DatasetSources | None = None, *, seed: int = 0) -> tuple[BundledDataset | DatasetFacts, ...]:
+def list_choices(sources: DatasetSources, *, seed: int) -> tuple[DatasetFacts, ...]:
     """Return the datasets that a plan may choose from, the user's first. Only those are read. Raises `DatasetError`."""
-    known = (sources or build_registry()).values()
-    bundled = [source for source in known if isinstance(source, BundledDataset)]
-    return (*(source.build_facts(seed) for source in known if not isinstance(source, BundledDataset)), *bundled)
+    own_first = sorted(sources.values(), key=lambda source: isinstance(source, BundledDataset))
+    return tuple(source.build_facts(seed) for source in own_first)
 
 
 def materialise(

@@ -18,7 +18,6 @@ from labwright.models.roles.role import AnyRole
 from labwright.models.roles.study_plan import (
     PLAN,
     REPOSITORY_PLAN,
-    CatalogueEntry,
     PlanInputs,
     PlanningInputs,
     PlanRevision,
@@ -42,7 +41,7 @@ from labwright.record.schema.hypotheses import FindingAnswer, ProtocolFinding
 from labwright.record.schema.idea import Idea, UserAnchor
 from labwright.record.schema.prior_work import collect_shared_uses
 from labwright.sandbox.data.preparation import SPLIT_SHARES
-from labwright.sandbox.datasets import BundledDataset, DatasetSources, list_choices, materialise
+from labwright.sandbox.datasets import DatasetSources, list_choices, materialise
 from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.job import DatasetError
 from labwright.sandbox.metrics import (
@@ -294,7 +293,7 @@ def describe_subject_limits(state: RunState) -> str:
 class PlanChoices:
     """Everything that a plan may use, and the check of a plan against it."""
 
-    catalogue: dict[str, CatalogueEntry]
+    catalogue: dict[str, DatasetFacts]
     """Datasets by name, the user's first. Those of the hub are added when a plan asks for them."""
     scorers: Mapping[str, FrozenScorer] = field(default_factory=dict[str, FrozenScorer])
     """The user's scorers, by dataset."""
@@ -315,8 +314,7 @@ class PlanChoices:
         for use in plan.datasets:
             if use.name in self.hub.sources and use.name not in self.catalogue:
                 try:
-                    facts = self.hub.sources[use.name].build_facts(self.seed)
-                    self.catalogue[use.name] = _build_catalogue_entry(facts)
+                    self.catalogue[use.name] = self.hub.sources[use.name].build_facts(self.seed)
                 except DatasetError as error:
                     faults.append(f"{error}: leave it out")
         return tuple(faults)
@@ -349,7 +347,9 @@ def read_plan_choices(
     """Read the user's datasets and scorers; `places` maps datasets to scorer files. Raises `DatasetError`."""
     scorers = {name: read_scorer(name, place)[0] for name, place in places.items()}
     own = {name: one for name, one in sources.items() if hub is None or name not in hub.sources}
-    catalogue = {one.name: _build_catalogue_entry(one, scorers.get(one.name)) for one in list_choices(own, seed=seed)}
+    catalogue = {one.name: one for one in list_choices(own, seed=seed)}
+    for name in scorers.keys() & catalogue.keys():
+        catalogue[name] = catalogue[name].model_copy(update={"scorer": describe_scorer(scorers[name])})
     return PlanChoices(catalogue, scorers, idea.anchors, hub=hub, seed=seed, **more)
 
 
@@ -465,18 +465,6 @@ def add_metric_formulas(plan: DataPlan, scorers: Mapping[str, FrozenScorer]) -> 
     return plan.model_copy(update={"metrics": metrics})
 
 
-def _build_catalogue_entry(one: BundledDataset | DatasetFacts, scorer: FrozenScorer | None = None) -> CatalogueEntry:
-    """Return a dataset in the form that the planner sees. Sizes of future splits are exact to within a few examples."""
-    known = {
-        "sizes": {split: round(share * one.example_count) for split, share in SPLIT_SHARES.items()},
-        **{name: getattr(one, name) for name in CatalogueEntry.model_fields if hasattr(one, name)},
-        "examples": one.example_count,
-        "own": not isinstance(one, BundledDataset),
-        "scorer": describe_scorer(scorer) if scorer is not None else "",
-    }
-    return CatalogueEntry.model_validate(known)
-
-
 PROMPT_CHARS = 40_000
 """Characters reserved for instructions, an experiment and its plots when the size of a prompt is checked."""
 
@@ -514,7 +502,7 @@ def find_unmet_needs(plan: DataPlan, room: ResourceNeeds | None) -> tuple[str, .
     )
 
 
-def _find_shape_faults(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) -> Iterator[str]:
+def _find_shape_faults(plan: DataPlan, catalogue: Mapping[str, DatasetFacts]) -> Iterator[str]:
     """Yield the faults of datasets, arms, levels and names."""
     for use in plan.datasets:
         entry = catalogue.get(use.name)
@@ -583,7 +571,7 @@ def _find_skipped_cell_faults(plan: DataPlan) -> Iterator[str]:
 
 
 def _find_metric_faults(
-    plan: DataPlan, known: Mapping[str, CatalogueEntry], scorers: Mapping[str, FrozenScorer]
+    plan: DataPlan, known: Mapping[str, DatasetFacts], scorers: Mapping[str, FrozenScorer]
 ) -> Iterator[str]:
     """Yield the metric faults of a plan: metrics that cannot be computed where they are needed, and wrong
     directions."""
@@ -615,7 +603,7 @@ def _find_metric_faults(
             )
 
 
-def _find_formula_faults(metric: MetricSpec, plan: DataPlan, known: Mapping[str, CatalogueEntry]) -> Iterator[str]:
+def _find_formula_faults(metric: MetricSpec, plan: DataPlan, known: Mapping[str, DatasetFacts]) -> Iterator[str]:
     """Yield the faults of a metric's formula on the main dataset and on every other dataset that it applies to."""
     if not metric.name.isidentifier() or metric.name in METRICS:
         yield (f"metric {metric.name!r} has a formula, so it needs a new name of letters, digits and _")
@@ -630,16 +618,14 @@ def _find_formula_faults(metric: MetricSpec, plan: DataPlan, known: Mapping[str,
                 return
 
 
-def _list_columns(plan: DataPlan, entry: CatalogueEntry) -> dict[str, Sequence[str]]:
+def _list_columns(plan: DataPlan, entry: DatasetFacts) -> dict[str, Sequence[str]]:
     """Return the columns that formulas on a dataset may read, with their values; no values if there are many or if code
     makes the column.
     """
     return {**dict.fromkeys((one.name for one in plan.columns), ()), **entry.meta}
 
 
-def _find_available_metrics(
-    entry: CatalogueEntry, scorer: FrozenScorer | None, plan: DataPlan
-) -> frozenset[str] | None:
+def _find_available_metrics(entry: DatasetFacts, scorer: FrozenScorer | None, plan: DataPlan) -> frozenset[str] | None:
     """Return the metrics that can be computed on a dataset; None if the code may report any metric."""
     names = {
         one.name
@@ -653,7 +639,7 @@ def _find_available_metrics(
     return own if scorer.takes == "artifact" else own | (built_in or frozenset())
 
 
-def _describe_task(entry: CatalogueEntry) -> str:
+def _describe_task(entry: DatasetFacts) -> str:
     if entry.task == "none":
         return "a folder without labels"
     return f"{entry.classes} classes" if entry.classes else "regression"

@@ -435,7 +435,7 @@ def parse_level(condition: str) -> str:
 
 
 class DatasetFacts(FrozenModel):
-    """A dataset as prepared for a run."""
+    """A dataset as prepared for a run, or as known before. Bundled ones are loaded late: they have no fingerprint then."""
 
     name: str
     title: str = ""
@@ -467,6 +467,11 @@ class DatasetFacts(FrozenModel):
     meta_shown: tuple[str, ...] = Field(default=(), description="columns among these that code sees in train and dev")
     scorer: str = Field(default="", description="description of what the user's frozen scorer computes, and from what")
     command: str = Field(default="", description="for a user's repository: the command that each cell runs")
+
+    @property
+    def own(self) -> bool:
+        """Whether the user supplied it."""
+        return not self.source.startswith("sklearn:")
 
     @property
     def split_key(self) -> tuple[object, ...]:
