@@ -55,6 +55,7 @@ from labwright.sandbox.metrics import (
 from labwright.sandbox.packages import RunPackages
 from labwright.sandbox.scorers import describe_scorer, freeze_scorer, read_scorer
 from labwright.sandbox.scoring import compute_constants
+from labwright.sandbox.settings import SandboxSettings
 from labwright.search.design_forecast import (
     DesignForecast,
     estimate_cell_times,
@@ -154,13 +155,8 @@ async def plan_data(context: RunContext) -> None:
                 found = found.model_copy(update={"scorer": describe_scorer(scorers[-1])})
             facts.append(found)
         await check_context_window(context, plan)
-        if context.hub is not None and plan.pretrained:
-            await to_thread(context.hub.fetch, plan.pretrained, context.folder.pretrained)
-        installed = (
-            await to_thread(context.run_packages.install, plan.packages, context.folder.packages_lock)
-            if context.run_packages
-            else None
-        )
+        await to_thread(context.hub.fetch, plan.pretrained, context.folder.pretrained)
+        installed = await to_thread(context.run_packages.install, plan.packages, context.folder.packages_lock)
         write_formulas(plan.metrics, plan.columns, context.folder.labels)
         write_file(context.folder.root / "data_plan.json", plan.model_dump_json(indent=1))
         context.recorder.append(
@@ -169,7 +165,7 @@ async def plan_data(context: RunContext) -> None:
                 datasets=tuple(facts),
                 scorers=tuple(scorers),
                 installed=installed,
-                hub=context.hub.select_for_plan(plan) if context.hub is not None else (),
+                hub=context.hub.select_for_plan(plan),
                 settings=build_search_settings(plan) if context.repository is not None else {},
                 constants=await to_thread(compute_constants, context.folder.labels, plan.metrics),
             )
@@ -200,7 +196,7 @@ async def _approve_plan(context: RunContext, plan: DataPlan, choices: PlanChoice
 
 
 async def _request_plan(context: RunContext, client: ModelClient, choices: PlanChoices) -> DataPlan:
-    started, hub = context.state.started, context.hub
+    started = context.state.started
     assert started is not None
     await read_prior_work(context, client)
     prior = context.state.paper.prior_work.papers if context.state.paper.prior_work is not None else ()
@@ -233,8 +229,8 @@ async def _request_plan(context: RunContext, client: ModelClient, choices: PlanC
             subject_budget=describe_subject_limits(context.state),
             metrics=tuple(dict.fromkeys((*METRICS, *scored))),
             shares=SPLIT_SHARES,
-            packages=context.run_packages.names if context.run_packages else (),
-            hub=await to_thread(lambda: hub.offers) if hub is not None else (),
+            packages=context.run_packages.names,
+            hub=await to_thread(lambda: context.hub.offers),
         )
         planner = replace(planner, inputs=inputs)
     if started.plan is not None:
@@ -302,14 +298,12 @@ class PlanChoices:
     subjects: Collection[str] = ()
     room: ResourceNeeds | None = None
     """Maximum resources of a cell."""
-    packages: RunPackages | None = None
-    hub: HubOffers | None = None
+    packages: RunPackages = field(default_factory=lambda: RunPackages(SandboxSettings()))
+    hub: HubOffers = field(default_factory=lambda: HubOffers(SandboxSettings()))
     seed: int = 0
 
     def add_hub_datasets(self, plan: DataPlan) -> tuple[str, ...]:
         """Fetch the hub's datasets of a plan, and return the faults of what it asks for."""
-        if self.hub is None:
-            return ()
         faults = list(self.hub.find_faults(plan))
         for use in plan.datasets:
             if use.name in self.hub.sources and use.name not in self.catalogue:
@@ -322,7 +316,7 @@ class PlanChoices:
     def find_faults(self, plan: DataPlan) -> tuple[str, ...]:
         """Return the faults of a plan, one sentence each. May query the hub and the package index."""
         faults = self.add_hub_datasets(plan) or self.find_design_faults(plan)
-        return (*faults, *(self.packages.find_faults(plan.packages) if self.packages is not None else ()))
+        return (*faults, *self.packages.find_faults(plan.packages))
 
     def find_design_faults(self, plan: DataPlan) -> tuple[str, ...]:
         """Return the faults that need no query, one sentence each; empty if the plan can be carried out."""
@@ -342,11 +336,11 @@ class PlanChoices:
 
 
 def read_plan_choices(
-    idea: Idea, sources: DatasetSources, places: Mapping[str, str], seed: int, hub: HubOffers | None, **more: Any
+    idea: Idea, sources: DatasetSources, places: Mapping[str, str], seed: int, hub: HubOffers, **more: Any
 ) -> PlanChoices:
     """Read the user's datasets and scorers; `places` maps datasets to scorer files. Raises `DatasetError`."""
     scorers = {name: read_scorer(name, place)[0] for name, place in places.items()}
-    own = {name: one for name, one in sources.items() if hub is None or name not in hub.sources}
+    own = {name: one for name, one in sources.items() if name not in hub.sources}
     catalogue = {one.name: one for one in list_choices(own, seed=seed)}
     for name in scorers.keys() & catalogue.keys():
         catalogue[name] = catalogue[name].model_copy(update={"scorer": describe_scorer(scorers[name])})
