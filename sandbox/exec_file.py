@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -35,7 +34,6 @@ async def run_file(
     *,
     timeout: float | None = None,
     seed: int = 0,
-    folder: Path | None = None,
     settings: SandboxSettings | None = None,
     sources: DatasetSources | None = None,
     cells: Mapping[Cell, HyperparameterSetting] | None = None,
@@ -43,11 +41,11 @@ async def run_file(
 ) -> JobOutcome:
     """Run the file and return its outcome. Raises `ExecutorError`, `PackageError`.
 
-    `timeout` is wall-clock time in seconds. The file runs in `folder`, which is kept, or in a temporary folder. Modules
-    that it imports from the same folder are copied along, and so are text files there whose paths occur as strings in
-    the source. If it measures cells, all of `arms/` is copied too; `cells` are the cells to measure, with their
-    hyperparameters. Registered datasets (`sources`, including the user's own) and pretrained models of the settings are
-    available if their names occur as strings in the source; datasets are split with `seed`.
+    `timeout` is wall-clock time in seconds. The file runs in a temporary folder. Modules that it imports from the same
+    folder are copied along, and so are text files there whose paths occur as strings in the source. If it measures
+    cells, all of `arms/` is copied too; `cells` are the cells to measure, with their hyperparameters. Registered
+    datasets (`sources`, including the user's own) and pretrained models of the settings are available if their names
+    occur as strings in the source; datasets are split with `seed`.
     """
     chosen, known = settings or SandboxSettings(), sources or build_registry()
     try:
@@ -104,8 +102,6 @@ async def run_file(
         outcome = await measure_all(executor, job)
         if outcome.cells:
             outcome = outcome.model_copy(update={"stdout_tail": write_job_output(job.folder, job, outcome)})
-        if folder is not None:
-            shutil.copytree(job.folder if outcome.cells else outcome.folder, folder, dirs_exist_ok=True)
         return outcome
     finally:
         if executor is not None:

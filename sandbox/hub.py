@@ -139,20 +139,16 @@ def parse_pretrained(words: Iterable[str]) -> tuple[PretrainedModel, ...]:
     return tuple(models)
 
 
-def fetch_model(model: PretrainedModel, *, hub: Path | None = None) -> Path:
-    """Return the hub cache's folder of a model, named by the commit; without a network, only the cache is used.
-
-    `hub` is the cache, by default the library's own. Raises `PretrainedError`.
-    """
+def fetch_model(model: PretrainedModel) -> Path:
+    """Return the hub cache's folder of a model, named by the commit; without a network, only the cache is used. Raises
+    `PretrainedError`."""
     import huggingface_hub
     from huggingface_hub.utils import disable_progress_bars
 
     library: Any = huggingface_hub  # its signatures are only partly typed
     disable_progress_bars()
     try:
-        return Path(
-            library.snapshot_download(model.id, revision=model.revision, cache_dir=hub, ignore_patterns=_UNUSED_FILES)
-        )
+        return Path(library.snapshot_download(model.id, revision=model.revision, ignore_patterns=_UNUSED_FILES))
     except Exception as error:  # noqa: BLE001  whatever the network and the library raise
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:240]}"
         raise PretrainedError(
@@ -166,7 +162,7 @@ def provide_models(words: Iterable[str], store: Path) -> dict[str, Path]:
     return {str(model): provide_model(model, store) for model in parse_pretrained(words)}
 
 
-def provide_model(model: PretrainedModel, store: Path, *, hub: Path | None = None) -> Path:
+def provide_model(model: PretrainedModel, store: Path) -> Path:
     """Return the folder of a model for kernels, copied to `store` and hashed on first use.
 
     `fetched.json` next to it contains the commit of the revision, the sha256 over names and files, and the total size.
@@ -174,7 +170,7 @@ def provide_model(model: PretrainedModel, store: Path, *, hub: Path | None = Non
     """
     place = store / str(model).replace("/", "--")
     if not place.is_dir():
-        _copy_snapshot(model, fetch_model(model, hub=hub), place)
+        _copy_snapshot(model, fetch_model(model), place)
     return place / "files"
 
 

@@ -296,7 +296,7 @@ class PlanChoices:
     anchors: Sequence[UserAnchor] = ()
     """Those of the idea."""
     subjects: Collection[str] = ()
-    room: ResourceNeeds | None = None
+    room: ResourceNeeds = ResourceNeeds()
     """Maximum resources of a cell."""
     packages: RunPackages = field(default_factory=lambda: RunPackages(SandboxSettings()))
     hub: HubOffers = field(default_factory=lambda: HubOffers(SandboxSettings()))
@@ -485,9 +485,9 @@ async def check_context_window(context: RunContext, plan: DataPlan) -> None:
 SPLITS = ("train", "dev", "validation", "test")
 
 
-def find_unmet_needs(plan: DataPlan, room: ResourceNeeds | None) -> tuple[str, ...]:
+def find_unmet_needs(plan: DataPlan, room: ResourceNeeds) -> tuple[str, ...]:
     """Return one sentence for each arm that needs more resources than a cell can get."""
-    excess = {arm.name: arm.needs.find_excess(room) for arm in plan.arms if room is not None}
+    excess = {arm.name: arm.needs.find_excess(room) for arm in plan.arms}
     return tuple(
         f"arm {name!r} needs {' and '.join(more)}: reduce its needs, or raise the limits (--gpus, "
         "sandbox.memory_gb, sandbox.timeout)"
