@@ -5,7 +5,7 @@ from __future__ import annotations
 from asyncio import to_thread
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf, isfinite
 from typing import Any
 
@@ -215,11 +215,10 @@ async def _request_plan(context: RunContext, client: ModelClient, choices: PlanC
         common=collect_shared_uses(prior),
         studies=context.state.list_earlier_studies(),
     )
-    planner = DataPlanner(client, shared, choices, context.search)
     if context.repository is not None:
         study = RepositoryPlanning(context.repository, next(iter(choices.catalogue)))
         inputs = await to_thread(study.build_inputs, shared, context.state.repository.baseline)
-        planner = replace(planner, role=REPOSITORY_PLAN, fit_plan=study.fit_plan, inputs=inputs)
+        planner = DataPlanner(client, inputs, choices, context.search, REPOSITORY_PLAN, study.fit_plan)
     else:
         scored = (metric.name for one in choices.scorers.values() for metric in one.metrics)
         inputs = PlanInputs(
@@ -232,7 +231,7 @@ async def _request_plan(context: RunContext, client: ModelClient, choices: PlanC
             packages=context.run_packages.names,
             hub=await to_thread(lambda: context.hub.offers),
         )
-        planner = replace(planner, inputs=inputs)
+        planner = DataPlanner(client, inputs, choices, context.search)
     if started.plan is not None:
         plan = add_metric_formulas(started.plan, choices.scorers)
         await to_thread(choices.add_hub_datasets, plan)
@@ -296,7 +295,7 @@ class PlanChoices:
     anchors: Sequence[UserAnchor] = ()
     """Those of the idea."""
     subjects: Collection[str] = ()
-    room: ResourceNeeds = ResourceNeeds()
+    room: ResourceNeeds = field(default_factory=ResourceNeeds)
     """Maximum resources of a cell."""
     packages: RunPackages = field(default_factory=lambda: RunPackages(SandboxSettings()))
     hub: HubOffers = field(default_factory=lambda: HubOffers(SandboxSettings()))
@@ -482,9 +481,6 @@ async def check_context_window(context: RunContext, plan: DataPlan) -> None:
         ) from None
 
 
-SPLITS = ("train", "dev", "validation", "test")
-
-
 def find_unmet_needs(plan: DataPlan, room: ResourceNeeds) -> tuple[str, ...]:
     """Return one sentence for each arm that needs more resources than a cell can get."""
     excess = {arm.name: arm.needs.find_excess(room) for arm in plan.arms}
@@ -504,7 +500,7 @@ def _find_shape_faults(plan: DataPlan, catalogue: Mapping[str, DatasetFacts]) ->
             yield f"there is no dataset {use.name!r}; available: {', '.join(sorted(catalogue))}"
             continue
         is_split = entry.task != "none" and "train" in entry.sizes
-        if is_split and (empty := [split for split in SPLITS if not entry.sizes.get(split)]):
+        if is_split and (empty := [split for split in SPLIT_SHARES if not entry.sizes.get(split)]):
             yield f"dataset {use.name!r} has no {' and no '.join(empty)} examples: choose another one"
     roles = {arm.role for arm in plan.arms}
     yield from (f"no arm has the role {role!r}" for role in ("baseline", "method") if role not in roles)
@@ -570,14 +566,13 @@ def _find_metric_faults(
     """Yield the metric faults of a plan: metrics that cannot be computed where they are needed, and wrong
     directions."""
     own = {metric.name: metric for one in scorers.values() for metric in one.metrics}
-    formulas = {one.name: one for one in plan.metrics if formula_text(one) and one.name not in own}
-    for metric in formulas.values():
-        yield from _find_formula_faults(metric, plan, known)
-    available = {name: _find_available_metrics(entry, scorers.get(name), plan) for name, entry in known.items()}
-    for name, names in available.items():
-        if names is None:
+    for metric in plan.metrics:
+        if formula_text(metric) and metric.name not in own:
+            yield from _find_formula_faults(metric, plan, known)
+    for name, entry in known.items():
+        if (names := _find_available_metrics(entry, scorers.get(name), plan)) is None:
             continue
-        place, tuned = f"{name!r} ({_describe_task(known[name])})", plan.tuning.datasets or (plan.datasets[0].name,)
+        place, tuned = f"{name!r} ({_describe_task(entry)})", plan.tuning.datasets or (plan.datasets[0].name,)
         if plan.primary_metric.name not in names:
             yield (
                 f"the primary metric {plan.primary_metric.name!r} cannot be computed on {place}; "
@@ -585,11 +580,9 @@ def _find_metric_faults(
             )
         elif plan.tuning.metric not in ("", *names) and name in tuned:
             yield f"tuning.metric {plan.tuning.metric!r} cannot be computed on {place}"
-    programs: dict[str, MetricSpec] = {**METRICS, **formulas, **own}
     for metric in plan.metrics:
-        if metric.name not in programs:
-            continue
-        if programs[metric.name].higher_is_better != metric.higher_is_better:
+        computed = own.get(metric.name) or METRICS.get(metric.name)
+        if computed is not None and computed.higher_is_better != metric.higher_is_better:
             better = "lower" if metric.higher_is_better else "higher"
             yield (
                 f"metric {metric.name!r} has the wrong direction: {better} is better, so set higher_is_better to "
