@@ -464,8 +464,8 @@ PROMPT_CHARS = 40_000
 
 async def check_context_window(context: RunContext, plan: DataPlan) -> None:
     """Check that the models can read the prompts of a study. Raises `ModelConfigError`."""
-    roles: list[AnyRole] = [FEEDBACK]
-    idea, planned, about_code = context.idea.model_dump_json(), plan.model_dump_json(), context.lab_reference
+    idea, planned = context.idea.model_dump_json(), plan.model_dump_json(exclude_defaults=True)
+    about_code, roles = context.lab_reference, list[AnyRole]([FEEDBACK])
     if context.repository is None:
         roles.append(CODE)
     elif not has_only_word_arms(plan):
