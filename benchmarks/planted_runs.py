@@ -31,7 +31,7 @@ from labwright.review.honesty.label_probe import (
     judge_label_permutation,
     judge_row_replacement,
 )
-from labwright.sandbox.datasets import materialise
+from labwright.sandbox.datasets import SALT_FILE, materialise
 from labwright.sandbox.isolation.bubblewrap import KERNEL_SIDE
 from labwright.sandbox.job import SandboxError
 from labwright.sandbox.results import measure_attempt
@@ -67,6 +67,8 @@ class PlantedRunner:
         self._place = tempfile.TemporaryDirectory()
         self._root = Path(self._place.name)
         self._views, self._labels = self._root / "views", self._root / "labels"
+        self._labels.mkdir()
+        (self._labels / SALT_FILE).touch()  # rows of sorted data have one order in every run of the benchmark
         for name in DATASETS:
             materialise(name, views=self._views, labels=self._labels, seed=1)
         (self._root / "none.json").write_text(
