@@ -281,13 +281,13 @@ def count_campaign_peers(folder: Path, run: Path) -> CampaignMembership | None:
     if run.resolve().parent != (folder / RUNS_FOLDER).resolve():
         return None
     campaign, own = read_campaign(folder), read_state(run)
-    names = {one.split_key: one.name for one in own.search.datasets}
+    prints = {one.fingerprint: one.name for one in own.search.datasets}
     tests = Counter[str]()
     folders = (folder / RUNS_FOLDER / name for name in campaign.entries)
     for other in (one for one in folders if one.resolve() != run.resolve() and is_run(one)):
         with suppress(RecordError):
             found = read_state(other).search
-            tests.update(names[one.split_key] for one in found.tested_datasets if one.split_key in names)
+            tests.update(prints[one.fingerprint] for one in found.tested_datasets if one.fingerprint in prints)
     return CampaignMembership(ideas=sum(not one.refused for one in campaign.entries.values()), tests=dict(tests))
 
 

@@ -14,7 +14,7 @@ import json
 import secrets
 import zipfile
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ import numpy as np
 
 from labwright.record.run_folder import write_file
 from labwright.record.schema.data_plan import DatasetFacts
+from labwright.sandbox.content_store import default_store_root
 from labwright.sandbox.data import Examples
 from labwright.sandbox.data.preparation import (
     SPLIT_SHARES,
@@ -208,10 +209,26 @@ def materialise(
 
 
 def _provide_salt(labels: Path) -> str:
-    """Return the secret in the folder of the labels; it is written once."""
+    """Return the secret in the folder of the labels, which is written once: that of the user, so that runs of one user
+    with equal seeds have equal data."""
     if not (path := labels / SALT_FILE).is_file():
-        write_file(path, secrets.token_hex(16))
+        write_file(path, _read_user_salt())
     return path.read_text()
+
+
+def find_user_salt() -> Path:
+    """Return the path of the user's secret, in the user's cache."""
+    return default_store_root().with_name(SALT_FILE)
+
+
+def _read_user_salt() -> str:
+    """Return the user's secret, created on first use; a new one if the cache cannot be written to."""
+    path, new = find_user_salt(), secrets.token_hex(16)
+    with suppress(OSError):
+        if not path.is_file():
+            write_file(path, new)
+        return path.read_text()
+    return new
 
 
 def read_materialised(name: str, views: Path, labels: Path) -> DatasetFacts | None:

@@ -435,7 +435,7 @@ def parse_level(condition: str) -> str:
 
 
 class DatasetFacts(FrozenModel):
-    """A dataset as prepared for a run, or as known before. Bundled ones are loaded late: they have no fingerprint then."""
+    """A dataset as prepared for a run; a bundled one may not have been loaded yet, and then has no fingerprint."""
 
     name: str
     title: str = ""
@@ -472,12 +472,6 @@ class DatasetFacts(FrozenModel):
     def own(self) -> bool:
         """Whether the user supplied it."""
         return not self.source.startswith("sklearn:")
-
-    @property
-    def split_key(self) -> tuple[object, ...]:
-        """What determines its splits in any run. The fingerprint also depends on the order of rows, which may be a
-        run's own."""
-        return self.source, self.origin, self.split_rule, self.target
 
     @property
     def example_count(self) -> int:
