@@ -465,12 +465,12 @@ PROMPT_CHARS = 40_000
 async def check_context_window(context: RunContext, plan: DataPlan) -> None:
     """Check that the models can read the prompts of a study. Raises `ModelConfigError`."""
     idea, planned = context.idea.model_dump_json(), plan.model_dump_json(exclude_defaults=True)
-    about_code, roles = context.lab_reference, list[AnyRole]([FEEDBACK])
-    if context.repository is None:
-        roles.append(CODE)
-    elif not has_only_word_arms(plan):
+    about_code, roles = context.lab_reference, list[AnyRole]([CODE, FEEDBACK])
+    if context.repository is not None and has_only_word_arms(plan):
+        roles = [FEEDBACK]
+    elif context.repository is not None:
         shown = await to_thread(show_repository, context.repository, context.state.repository.baseline)
-        roles, about_code = [*roles, CODER], shown.model_dump_json()
+        roles, about_code = [CODER, FEEDBACK], shown.model_dump_json()
     try:
         for role in roles:
             await context.models.check_room(role, len(idea) + len(planned) + len(about_code) + PROMPT_CHARS)

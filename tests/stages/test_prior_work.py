@@ -17,7 +17,6 @@ from labwright.inspector.web.fragments import list_checks
 from labwright.literature.catalogue_client import CATALOGUE_NAMES, CatalogueCredentials, LiteratureSettings
 from labwright.literature.lookup import open_literature
 from labwright.models.client import Models
-from labwright.models.errors import ModelConfigError
 from labwright.models.offline.planning import answer_digest
 from labwright.models.replay import ScriptedModel
 from labwright.models.roles.study_plan import (
@@ -392,18 +391,3 @@ def test_the_paper_tells_of_findings_and_papers(tmp_path: Path) -> None:
     assert status.protocol[0].endswith("1 open; the plan was amended") and len(status.protocol) == 2
     shown = [(one.name, one.good) for one in list_checks(state, ())]
     assert shown == [("Protocol", False), ("Protocol", False)]
-
-
-def test_a_study_that_a_model_cannot_read_is_refused_before_the_search(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def read_limit(_: object) -> int:
-        return 5000
-
-    study = Study(tmp_path, PLAN)
-    monkeypatch.setattr(study.model, "get_context_limit", read_limit)
-    with pytest.raises(
-        ModelConfigError, match=r"the model's context is 5000; .* the data plan \d+, and neither is ever"
-    ):
-        study.prepared()
-    assert study.log.state.search.data_plan is None
