@@ -110,10 +110,6 @@ class RepositoryDataset:
     truth: Path | None = None
     """Labels against which its predictions are scored; None if it computes its metrics itself."""
 
-    @property
-    def title(self) -> str:
-        return "the repository's own data"
-
     def build_facts(self, seed: int) -> DatasetFacts:
         """Return the facts that a run records: the files used, and facts derived from their labels. Raises
         `RepositoryError`.
@@ -122,7 +118,7 @@ class RepositoryDataset:
         facts = DatasetFacts(
             **unknown,
             name=self.name,
-            title=self.title,
+            title="the repository's own data",
             source=f"git:{self.commit[:12]}",
             fingerprint=hashlib.sha256(self.tree.encode()).hexdigest(),
             seed=seed,
@@ -186,9 +182,7 @@ def materialise(
     if existing is not None:
         return existing
     examples = source.load()
-    about = {"name": name, "title": source.title, "source": source.source}
-    if isinstance(source, UserDataset):
-        about["origin"] = source.build_facts(seed).origin
+    about = source.build_facts(seed).model_dump(include={"name", "title", "source", "origin"})
     places = [folder / f"{name}.npz" for folder in (views, labels)][: 1 if examples.folder else 2]
     naming = source.name_errors() if isinstance(source, UserDataset) else nullcontext()
     with naming, write_archives(*places) as archives:
