@@ -15,7 +15,7 @@ from labwright.record.schema.nodes import Cell
 from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.datasets import DatasetSources, build_registry, list_source_files, materialise
 from labwright.sandbox.executor import LocalExecutor, open_executor
-from labwright.sandbox.hub import provide_models
+from labwright.sandbox.hub import parse_pretrained, provide_models
 from labwright.sandbox.job import CellTask, ExecutorError, Job, JobOutcome, measure_all
 from labwright.sandbox.llm_gateway import LlmGateway
 from labwright.sandbox.packages import RunPackages
@@ -71,7 +71,7 @@ async def run_file(
         for name, place in parse_scorers(known, chosen.scorers).items():
             if name in names:
                 freeze_scorer(name, place, around / "scorers")
-        named = (model for model in chosen.pretrained if model.partition("@")[0] in strings)
+        named = (str(model) for model in parse_pretrained(chosen.pretrained) if model.id in strings)
         pretrained = provide_models(named, around / "pretrained")
         packages = RunPackages(chosen).build_overlay()
         executor = open_executor(
