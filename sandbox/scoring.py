@@ -48,7 +48,7 @@ from labwright.sandbox.metrics import (
     Measure,
     build_measures,
     compute_scores,
-    find_column_metrics,
+    parse_formula,
     rates_predictions,
     read_declared_columns,
     read_formulas,
@@ -380,7 +380,8 @@ def _score_all(
     about the labels.
     """
     measurements: list[Measurement] = []
-    of_columns = find_column_metrics(labels)
+    columns = read_declared_columns(labels)
+    of_columns = {name for name, text in read_formulas(labels).items() if parse_formula(text).column in columns}
     for submission in submissions:
         if submission.kind == "artifact":
             continue
