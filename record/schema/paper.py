@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Literal, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from labwright.record.baseline_check import MissingAblation
 from labwright.record.schema import FrozenModel, is_empty
@@ -38,8 +38,6 @@ class DrawnFacts(FrozenModel):
 class AxesFacts(FrozenModel):
     """Facts about one live matplotlib axes."""
 
-    model_config = ConfigDict(extra="ignore")  # earlier versions recorded more
-
     title: str = ""
     xlabel: str = ""
     ylabel: str = ""
@@ -52,6 +50,7 @@ class AxesFacts(FrozenModel):
     legend_entries: tuple[str, ...] = ()
     tick_words: tuple[str, ...] = Field(default=(), description="tick labels that are not numbers")
     notes: tuple[str, ...] = Field(default=(), description="labels within the axes, the first 40")
+    note_count: int = Field(default=0, description="not recorded any more")
     xticks: int | None = Field(default=None, description="number of drawn tick labels; None: unknown")
     yticks: int | None = None
     xwords: bool = Field(default=False, description="whether all tick labels are words")
@@ -59,7 +58,11 @@ class AxesFacts(FrozenModel):
     xscale: str = "linear"
     yscale: str = "linear"
     xlimits: tuple[float, float] | None = None
+    ylimits: tuple[float, float] | None = Field(default=None, description="not recorded any more")
+    spread: bool = Field(default=False, description="not recorded any more")
     zlabel: str | None = Field(default=None, description="None: there is no third axis")
+    colourbar: bool = Field(default=False, description="not recorded any more")
+    covered: float = Field(default=0.0, description="not recorded any more")
 
 
 class OverlapFacts(FrozenModel):
@@ -73,17 +76,17 @@ class OverlapFacts(FrozenModel):
 class FigureFacts(FrozenModel):
     """Facts about a live matplotlib figure when it was saved."""
 
-    model_config = ConfigDict(extra="ignore")  # earlier versions recorded more
-
     axes: tuple[AxesFacts, ...] = ()
     width_inches: float = Field(default=0.0, description="width of the file; 0: not saved by matplotlib")
     height_inches: float = 0.0
+    dpi: float = Field(default=0.0, description="not recorded any more")
     words: tuple[str, ...] = Field(default=(), description="labels outside the axes: title, notes, legend")
     scales: tuple[str, ...] = Field(default=(), description="labels of its colour bars")
     clipped: tuple[str, ...] = Field(default=(), description="labels that extend beyond the canvas")
     overlaps: tuple[OverlapFacts, ...] = Field(default=(), description="the worst first")
     smallest_font: float | None = Field(default=None, description="points, at the figure's own size")
     smallest_text: str = ""
+    cut: bool = Field(default=False, description="not recorded any more")
     error: str = Field(default="", description="why the figure could not be examined, or not completely")
 
 
