@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from labwright.literature.lookup import LiteratureClient
 from pydantic import BaseModel
 
+from labwright.literature.lookup import LiteratureClient
 from labwright.models.budget import Budget
 from labwright.models.client import ModelClient, Models
 from labwright.models.errors import BudgetSpent, ModelError, ModelOutputInvalid, ModelRefused

@@ -173,12 +173,7 @@ def discard(_: str, stream: ArrayStream) -> None:
 
 
 def prepare_dataset(
-    examples: Examples,
-    seed: int,
-    *,
-    salt: str = "",
-    keep: Callable[[str, ArrayStream], None] = discard,
-    **about: str,
+    examples: Examples, seed: int, *, salt: str = "", keep: Callable[[str, ArrayStream], None] = discard, **about: str
 ) -> DatasetFacts:
     """Return the facts of the examples; `keep` receives the arrays `train_x`, `train_y` and so on.
 
