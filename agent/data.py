@@ -19,8 +19,8 @@ from labwright.record.schema.idea import Idea
 from labwright.sandbox.data.spec import parse_idea_specs
 from labwright.sandbox.data.tables import ColumnReading
 from labwright.sandbox.data.user_dataset import UserDataset
-from labwright.sandbox.datasets import DatasetSources, RepositoryDataset, build_registry, list_choices
-from labwright.sandbox.hub import HubOffers, parse_pretrained, provide_model
+from labwright.sandbox.datasets import DatasetSources, RepositoryDataset, build_registry
+from labwright.sandbox.hub import HubOffers, provide_models
 from labwright.sandbox.scorers import parse_scorers, read_scorer
 
 
@@ -73,12 +73,10 @@ def _describe_target(facts: DatasetFacts) -> str:
     return f"the target {facts.target!r} is read as {kind}" + ("; task=regression makes them numbers" if whole else "")
 
 
-def _read_own_data(settings: Settings) -> tuple[DatasetFacts, ...]:
+def _read_own_data(settings: Settings) -> list[DatasetFacts]:
     """Return the facts of the user's data."""
-    if not settings.data:
-        return ()
-    entries = list_choices(build_registry(settings.data, settings.sandbox.data_bytes), seed=settings.seed)
-    return tuple(entry for entry in entries if isinstance(entry, DatasetFacts))
+    known = build_registry(settings.data, settings.sandbox.data_bytes)
+    return [known[spec.name].build_facts(settings.seed) for spec in settings.data]
 
 
 def pin_data(settings: Settings) -> Settings:
@@ -110,5 +108,4 @@ def fetch_models(settings: Settings, folder: RunFolder, state: RunState) -> dict
     """Download missing models named by the settings and the plan; return `OWNER/NAME@REVISION` -> folder in the run.
     Raises `PretrainedError`."""
     asked = state.search.data_plan.pretrained if state.search.data_plan is not None else ()
-    models = parse_pretrained(dict.fromkeys((*settings.sandbox.pretrained, *asked)))
-    return {str(model): provide_model(model, folder.pretrained) for model in models}
+    return provide_models(dict.fromkeys((*settings.sandbox.pretrained, *asked)), folder.pretrained)

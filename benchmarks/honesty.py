@@ -30,7 +30,13 @@ from labwright.models.roles.node_assessment import CodeReaderInputs
 from labwright.models.settings import ModelSettings
 from labwright.record.schema.data_plan import Arm, DataPlan, DatasetFacts, DatasetUse, MetricSpec
 from labwright.review.honesty.code_reading import number_lines, read_code, strip_comments
-from labwright.review.honesty.label_probe import FINDING_KIND, find_impossible_scores, list_withheld_metrics
+from labwright.review.honesty.label_probe import (
+    CLASS_METRICS,
+    FINDING_KIND,
+    NUMERIC_METRICS,
+    find_impossible_scores,
+    list_withheld_metrics,
+)
 
 READING_SET = Path(__file__).parent / "planted" / "reading.tar.gz"
 PLAN = DataPlan(
@@ -66,8 +72,9 @@ READER, READER_ONCE = "reader", "reader, once"
 
 def find_rules(planted: Program, facts: PlantedFacts) -> frozenset[str]:
     """Return the names of the rules that find something in the program and its executions."""
-    plan, known = (SIMULATED, (WAVE,)) if '"wave"' in planted.source else (PLAN, None)
-    withheld = find_impossible_scores(facts.measurements, list_withheld_metrics(plan, known))
+    every = {use.name: CLASS_METRICS | NUMERIC_METRICS for use in PLAN.datasets}
+    hidden = list_withheld_metrics(SIMULATED, (WAVE,)) if '"wave"' in planted.source else every
+    withheld = find_impossible_scores(facts.measurements, hidden)
     return frozenset(one.kind for one in (*withheld, *facts.findings))
 
 

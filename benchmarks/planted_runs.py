@@ -31,11 +31,11 @@ from labwright.review.honesty.label_probe import (
     judge_label_permutation,
     judge_row_replacement,
 )
-from labwright.sandbox.datasets import materialise
+from labwright.sandbox.datasets import SALT_FILE, materialise
 from labwright.sandbox.isolation.bubblewrap import KERNEL_SIDE
 from labwright.sandbox.job import SandboxError
 from labwright.sandbox.results import measure_attempt
-from labwright.sandbox.scoring import SubmittedPredictions, compute_chance_level, read_final_predictions
+from labwright.sandbox.scoring import SubmittedPredictions, compute_constants, read_final_predictions
 
 KERNEL = KERNEL_SIDE
 DATASETS = ("digits", "wine", "iris", "breast_cancer", "diabetes")
@@ -67,6 +67,8 @@ class PlantedRunner:
         self._place = tempfile.TemporaryDirectory()
         self._root = Path(self._place.name)
         self._views, self._labels = self._root / "views", self._root / "labels"
+        self._labels.mkdir()
+        (self._labels / SALT_FILE).touch()  # rows of sorted data have one order in every run of the benchmark
         for name in DATASETS:
             materialise(name, views=self._views, labels=self._labels, seed=1)
         (self._root / "none.json").write_text(
@@ -106,8 +108,8 @@ class PlantedRunner:
         self._worker.wait()
         self._place.cleanup()
 
-    def chance_levels(self, metric: str) -> dict[str, float]:
-        return compute_chance_level(self._labels, metric)
+    def chance_levels(self, metric: MetricSpec) -> dict[str, float]:
+        return compute_constants(self._labels, [metric]).get(metric.name, {})
 
     def execute(
         self, files: Mapping[str, str], *, entry: str = "experiment.py", seed: int = 0, cells: Sequence[Cell] = ()
@@ -211,7 +213,7 @@ def _probe_labels(
             first.measurements,
             after.measurements,
             metric=plan.primary_metric,
-            chance=runs.chance_levels(plan.primary_metric.name),
+            chance=runs.chance_levels(plan.primary_metric),
         )
         if found.outcome != "still":
             return None

@@ -27,8 +27,14 @@ from labwright.models import prompt_filters
 from labwright.models.backend import Backend, Image, ModelRequest, Prompt, Reply
 from labwright.models.budget import Budget
 from labwright.models.conversation import Conversation
-from labwright.models.errors import UNUSABLE_ANSWER_ERRORS, BudgetSpent, ImagesRefused, ModelOutputInvalid
-from labwright.models.prices import fit_to_window
+from labwright.models.errors import (
+    UNUSABLE_ANSWER_ERRORS,
+    BudgetSpent,
+    ContextTooLong,
+    ImagesRefused,
+    ModelOutputInvalid,
+)
+from labwright.models.prices import CHARACTERS_PER_TOKEN, CONTEXT_FIX
 from labwright.models.retry import Retry
 from labwright.models.roles.experiment_code import CODER
 from labwright.models.roles.role import PROMPTS_FOLDER, AnyRole, In, Out, Role, neutralise_environment
@@ -191,15 +197,18 @@ class Models:
         """Return the model configured for a role."""
         return self._backend.get_model_name(role)
 
-    async def check_room(self, role: Role[In, Out], inputs: In, *, extra_characters: int) -> None:
-        """Check that a prompt with this many extra characters fits into the context of the role's model.
+    async def check_room(self, role: AnyRole, characters: int) -> None:
+        """Check that a prompt with this many characters fits into the context of the role's model.
 
         Raises: `ContextTooLong`.
         """
-        request = self.make_request(role, inputs)
-        prompt = replace(request.prompt, user=request.prompt.user + " " * extra_characters)
         window = await self._backend.get_context_limit(role)
-        fit_to_window(replace(request, prompt=prompt), window, model=self.get_model_name(role))
+        tokens = round(characters / CHARACTERS_PER_TOKEN)
+        if window is not None and tokens > window:
+            raise ContextTooLong(
+                f"{self.get_model_name(role)}: role '{role}' takes about {tokens} tokens in this study, and the "
+                f"model's context is {window}; {CONTEXT_FIX}"
+            )
 
     def make_client(self, decision: int, attempt: int) -> ModelClient:
         """Return a client for one attempt at one decision. Make only one client per attempt, since it counts calls from

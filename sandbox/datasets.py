@@ -1,26 +1,32 @@
 """Datasets of a run, split into a part that a kernel may see and a part that it may not.
 
 `views/<name>.npz` holds train and dev with labels, validation and test without them. `labels/<name>.npz` holds the
-labels of validation and test and the columns that metrics use, for the host only. Both are the run's own copies, so the
-original files may change or be deleted. `sandbox.data.preparation` makes splits and features; see docs/data.md.
+labels of validation and test and the columns that metrics use, for the host only; `labels/order.salt` is the secret
+from which the order of sorted rows is drawn. All are the run's own copies, so the original files may change or be
+deleted.
+`sandbox.data.preparation` makes splits and features; see docs/data.md.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 import zipfile
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from labwright.record.run_folder import write_file
 from labwright.record.schema.data_plan import DatasetFacts
+from labwright.sandbox.content_store import default_store_root
 from labwright.sandbox.data import Examples
 from labwright.sandbox.data.preparation import (
+    SPLIT_SHARES,
     ArrayFingerprint,
     ArrayStream,
     discard,
@@ -49,6 +55,21 @@ class BundledDataset:
     def source(self) -> str:
         return f"sklearn:load_{self.name}"
 
+    def build_facts(self, seed: int) -> DatasetFacts:
+        """Return what a plan needs to know, without loading the data; sizes are exact to within an example."""
+        sizes = {split: round(share * self.example_count) for split, share in SPLIT_SHARES.items()}
+        sizes["train"] += self.example_count - sum(sizes.values())
+        return DatasetFacts(
+            name=self.name,
+            title=self.title,
+            source=self.source,
+            features=self.features,
+            classes=self.classes,
+            sizes=sizes,
+            fingerprint="",
+            seed=seed,
+        )
+
     def load(self) -> Examples:
         """Load all examples, always in the same order. scikit-learn is imported here so that listing datasets stays
         fast."""
@@ -74,6 +95,7 @@ BUNDLED_DATASETS = (
 
 MAX_DATA_BYTES = 2 * 2**30
 """Default limit in bytes, for the memory used while reading a dataset and for a file that is read whole."""
+SALT_FILE = "order.salt"
 _LABEL_ARRAYS = ("validation_y", "test_y", "validation_meta", "test_meta")
 
 
@@ -88,10 +110,6 @@ class RepositoryDataset:
     truth: Path | None = None
     """Labels against which its predictions are scored; None if it computes its metrics itself."""
 
-    @property
-    def title(self) -> str:
-        return "the repository's own data"
-
     def build_facts(self, seed: int) -> DatasetFacts:
         """Return the facts that a run records: the files used, and facts derived from their labels. Raises
         `RepositoryError`.
@@ -100,7 +118,7 @@ class RepositoryDataset:
         facts = DatasetFacts(
             **unknown,
             name=self.name,
-            title=self.title,
+            title="the repository's own data",
             source=f"git:{self.commit[:12]}",
             fingerprint=hashlib.sha256(self.tree.encode()).hexdigest(),
             seed=seed,
@@ -134,11 +152,10 @@ def list_source_files(sources: DatasetSources) -> tuple[Path, ...]:
     return tuple(path for path in own if path is not None)
 
 
-def list_choices(sources: DatasetSources | None = None, *, seed: int = 0) -> tuple[BundledDataset | DatasetFacts, ...]:
+def list_choices(sources: DatasetSources, *, seed: int) -> tuple[DatasetFacts, ...]:
     """Return the datasets that a plan may choose from, the user's first. Only those are read. Raises `DatasetError`."""
-    known = (sources or build_registry()).values()
-    bundled = [source for source in known if isinstance(source, BundledDataset)]
-    return (*(source.build_facts(seed) for source in known if not isinstance(source, BundledDataset)), *bundled)
+    own_first = sorted(sources.values(), key=lambda source: isinstance(source, BundledDataset))
+    return tuple(source.build_facts(seed) for source in own_first)
 
 
 def materialise(
@@ -165,7 +182,7 @@ def materialise(
     if existing is not None:
         return existing
     examples = source.load()
-    about = {"names": examples.names, "path": str(examples.folder) if examples.folder else ""}
+    about = source.build_facts(seed).model_dump(include={"name", "title", "source", "origin"})
     places = [folder / f"{name}.npz" for folder in (views, labels)][: 1 if examples.folder else 2]
     naming = source.name_errors() if isinstance(source, UserDataset) else nullcontext()
     with naming, write_archives(*places) as archives:
@@ -173,16 +190,39 @@ def materialise(
         def keep(key: str, stream: ArrayStream) -> None:
             archives[key in _LABEL_ARRAYS].add(key, stream)
 
-        facts = prepare_dataset(examples, seed, name=name, title=source.title, source=source.source, keep=keep)
+        facts = prepare_dataset(examples, seed, salt=_provide_salt(labels), keep=keep, **about)
         if isinstance(source, UserDataset):
-            facts = facts.model_copy(update={"origin": source.build_facts(seed).origin})
             source.check_unchanged()  # large datasets are read in chunks
         # by the fingerprint, code could check guesses of all labels
         seen = facts.model_copy(update={"fingerprint": ""})
         for archive, content in zip(archives, (seen, facts), strict=False):
             archive.add("meta", ArrayStream.from_array(np.array(content.model_dump_json())))
-        archives[0].add("about", ArrayStream.from_array(np.array(json.dumps(about))))
+        served = {"names": examples.names, "path": str(examples.folder) if examples.folder else ""}
+        archives[0].add("about", ArrayStream.from_array(np.array(json.dumps(served))))
     return facts
+
+
+def _provide_salt(labels: Path) -> str:
+    """Return the secret in the folder of the labels, which is written once: that of the user, so that runs of one user
+    with equal seeds have equal data."""
+    if not (path := labels / SALT_FILE).is_file():
+        write_file(path, _read_user_salt())
+    return path.read_text()
+
+
+def find_user_salt() -> Path:
+    """Return the path of the user's secret, in the user's cache."""
+    return default_store_root().with_name(SALT_FILE)
+
+
+def _read_user_salt() -> str:
+    """Return the user's secret, created on first use; a new one if the cache cannot be written to."""
+    path, new = find_user_salt(), secrets.token_hex(16)
+    with suppress(OSError):
+        if not path.is_file():
+            write_file(path, new)
+        return path.read_text()
+    return new
 
 
 def read_materialised(name: str, views: Path, labels: Path) -> DatasetFacts | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -16,7 +15,7 @@ from labwright.record.schema.nodes import Cell
 from labwright.record.untrusted_files import remove_tree
 from labwright.sandbox.datasets import DatasetSources, build_registry, list_source_files, materialise
 from labwright.sandbox.executor import LocalExecutor, open_executor
-from labwright.sandbox.hub import parse_pretrained, provide_model
+from labwright.sandbox.hub import parse_pretrained, provide_models
 from labwright.sandbox.job import CellTask, ExecutorError, Job, JobOutcome, measure_all
 from labwright.sandbox.llm_gateway import LlmGateway
 from labwright.sandbox.packages import RunPackages
@@ -35,7 +34,6 @@ async def run_file(
     *,
     timeout: float | None = None,
     seed: int = 0,
-    folder: Path | None = None,
     settings: SandboxSettings | None = None,
     sources: DatasetSources | None = None,
     cells: Mapping[Cell, HyperparameterSetting] | None = None,
@@ -43,11 +41,11 @@ async def run_file(
 ) -> JobOutcome:
     """Run the file and return its outcome. Raises `ExecutorError`, `PackageError`.
 
-    `timeout` is wall-clock time in seconds. The file runs in `folder`, which is kept, or in a temporary folder. Modules
-    that it imports from the same folder are copied along, and so are text files there whose paths occur as strings in
-    the source. If it measures cells, all of `arms/` is copied too; `cells` are the cells to measure, with their
-    hyperparameters. Registered datasets (`sources`, including the user's own) and pretrained models of the settings are
-    available if their names occur as strings in the source; datasets are split with `seed`.
+    `timeout` is wall-clock time in seconds. The file runs in a temporary folder. Modules that it imports from the same
+    folder are copied along, and so are text files there whose paths occur as strings in the source. If it measures
+    cells, all of `arms/` is copied too; `cells` are the cells to measure, with their hyperparameters. Registered
+    datasets (`sources`, including the user's own) and pretrained models of the settings are available if their names
+    occur as strings in the source; datasets are split with `seed`.
     """
     chosen, known = settings or SandboxSettings(), sources or build_registry()
     try:
@@ -73,11 +71,8 @@ async def run_file(
         for name, place in parse_scorers(known, chosen.scorers).items():
             if name in names:
                 freeze_scorer(name, place, around / "scorers")
-        pretrained = {
-            str(model): provide_model(model, around / "pretrained")
-            for model in parse_pretrained(chosen.pretrained)
-            if model.id in strings
-        }
+        named = (str(model) for model in parse_pretrained(chosen.pretrained) if model.id in strings)
+        pretrained = provide_models(named, around / "pretrained")
         packages = RunPackages(chosen).build_overlay()
         executor = open_executor(
             1,
@@ -107,8 +102,6 @@ async def run_file(
         outcome = await measure_all(executor, job)
         if outcome.cells:
             outcome = outcome.model_copy(update={"stdout_tail": write_job_output(job.folder, job, outcome)})
-        if folder is not None:
-            shutil.copytree(job.folder if outcome.cells else outcome.folder, folder, dirs_exist_ok=True)
         return outcome
     finally:
         if executor is not None:

@@ -16,6 +16,7 @@ from labwright.record.source_tree import CODE_FILE
 from labwright.record.untrusted_files import BadFile, remove_path, remove_tree
 from labwright.sandbox.cell_runner import CellRunner, KernelWorker, get_scoring_folder
 from labwright.sandbox.cell_scheduler import CellStream, CellWorker, RunningCell
+from labwright.sandbox.datasets import find_user_salt
 from labwright.sandbox.gpus import GpuLeases, Slots, describe_devices, open_gpu_leases, read_cuda_visible_devices
 from labwright.sandbox.isolation.bubblewrap import KernelConfig, determine_isolation
 from labwright.sandbox.isolation.processes import compute_cell_capacity, remove_stale
@@ -72,7 +73,7 @@ class LocalExecutor:
         """Packages installed for the run; set before its first job."""
         self.isolation = determine_isolation(settings)
         """How code is isolated on this machine."""
-        hidden = tuple(path.absolute() for path in (labels, *secret))
+        hidden = tuple(path.absolute() for path in (labels, find_user_salt(), *secret))
         config = KernelConfig(settings, self.isolation, cache.absolute(), hidden)
         remove_tree(get_scoring_folder(config), ignore_errors=True)
         self.config = config

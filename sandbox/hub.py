@@ -33,7 +33,7 @@ class HubOffers:
     def offers(self) -> tuple[HubItem, ...]:
         """The allowed items with commit, size and licence; without a network, the facts in the local cache. Raises
         `PretrainedError` for an item that is neither on the hub nor in the cache, `DatasetError`."""
-        models, datasets = self._models, self.sources.values()
+        models, datasets = self.models, self.sources.values()
         if not models and not datasets:
             return ()
         import huggingface_hub  # slow to import, and not needed by most runs
@@ -50,7 +50,8 @@ class HubOffers:
         return tuple(items)
 
     @property
-    def _models(self) -> tuple[PretrainedModel, ...]:
+    def models(self) -> tuple[PretrainedModel, ...]:
+        """The allowed models. Raises `PretrainedError`."""
         return parse_pretrained(parse_allowed(self.settings.allowed).models)
 
     @cached_property
@@ -63,7 +64,7 @@ class HubOffers:
 
     def find_faults(self, plan: DataPlan) -> tuple[str, ...]:
         """Describe the models in a plan that are not available."""
-        available = sorted({*map(str, self._models), *self.settings.pretrained})
+        available = sorted({*map(str, self.models), *self.settings.pretrained})
         unknown = (name for name in plan.pretrained if name not in available)
         has = ", ".join(available) or "none"
         return tuple(f"unknown pretrained model {name!r}; available: {has}" for name in unknown)
@@ -73,11 +74,9 @@ class HubOffers:
         names = {*plan.pretrained, *(use.name for use in plan.datasets)}
         return tuple(one for one in self.offers if one.name in names)
 
-    def fetch(self, names: Iterable[str], store: Path) -> dict[str, Path]:
-        """Fetch models into `store` if missing and return their folders. Raises `PretrainedError`."""
-        folders = {str(model): provide_model(model, store) for model in parse_pretrained(names)}
-        self.add_pretrained(folders)
-        return folders
+    def fetch(self, names: Iterable[str], store: Path) -> None:
+        """Fetch models into `store` if missing. Raises `PretrainedError`."""
+        self.add_pretrained(provide_models(names, store))
 
 
 LOOKUP_TIMEOUT_SECONDS = 20.0
@@ -140,20 +139,16 @@ def parse_pretrained(words: Iterable[str]) -> tuple[PretrainedModel, ...]:
     return tuple(models)
 
 
-def fetch_model(model: PretrainedModel, *, hub: Path | None = None) -> Path:
-    """Return the hub cache's folder of a model, named by the commit; without a network, only the cache is used.
-
-    `hub` is the cache, by default the library's own. Raises `PretrainedError`.
-    """
+def fetch_model(model: PretrainedModel) -> Path:
+    """Return the hub cache's folder of a model, named by the commit; without a network, only the cache is used. Raises
+    `PretrainedError`."""
     import huggingface_hub
     from huggingface_hub.utils import disable_progress_bars
 
     library: Any = huggingface_hub  # its signatures are only partly typed
     disable_progress_bars()
     try:
-        return Path(
-            library.snapshot_download(model.id, revision=model.revision, cache_dir=hub, ignore_patterns=_UNUSED_FILES)
-        )
+        return Path(library.snapshot_download(model.id, revision=model.revision, ignore_patterns=_UNUSED_FILES))
     except Exception as error:  # noqa: BLE001  whatever the network and the library raise
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:240]}"
         raise PretrainedError(
@@ -162,7 +157,12 @@ def fetch_model(model: PretrainedModel, *, hub: Path | None = None) -> Path:
         ) from None
 
 
-def provide_model(model: PretrainedModel, store: Path, *, hub: Path | None = None) -> Path:
+def provide_models(words: Iterable[str], store: Path) -> dict[str, Path]:
+    """Return the folders of models for kernels, by name. Raises `PretrainedError`."""
+    return {str(model): provide_model(model, store) for model in parse_pretrained(words)}
+
+
+def provide_model(model: PretrainedModel, store: Path) -> Path:
     """Return the folder of a model for kernels, copied to `store` and hashed on first use.
 
     `fetched.json` next to it contains the commit of the revision, the sha256 over names and files, and the total size.
@@ -170,7 +170,7 @@ def provide_model(model: PretrainedModel, store: Path, *, hub: Path | None = Non
     """
     place = store / str(model).replace("/", "--")
     if not place.is_dir():
-        _copy_snapshot(model, fetch_model(model, hub=hub), place)
+        _copy_snapshot(model, fetch_model(model), place)
     return place / "files"
 
 

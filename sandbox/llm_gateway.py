@@ -31,15 +31,7 @@ from labwright.record.schema.data_plan import EvidenceGrade
 from labwright.record.schema.decisions import LLMExchange, LLMQuestion
 from labwright.record.untrusted_files import open_regular, raise_read_errors_as, remove_path, write_file
 from labwright.sandbox.job import SubmissionRefused
-from labwright.sandbox.scoring import (
-    COLUMN_PREFIX,
-    MAX_COLUMNS,
-    SUBMISSION_INDEX,
-    Submission,
-    read_columns,
-    read_index,
-    read_truth_labels,
-)
+from labwright.sandbox.scoring import COLUMN_PREFIX, MAX_COLUMNS, SUBMISSION_INDEX, Submission, read_index, read_labels
 
 MAX_MESSAGE_BYTES = 2**20
 """Size limit of one question in bytes."""
@@ -259,10 +251,10 @@ def _attribute_submission(
         open_regular(folder, f"submissions/{submission.file}", _MAX_CITATION_BYTES) as file,
     ):
         cited = CitedAnswers.model_validate_json(file.read())
-    truth, classes = read_truth_labels(labels, submission)
+    truth, facts, _ = read_labels(labels, submission.dataset, submission.split)
     if len(cited.ids) != len(truth):
         raise SubmissionRefused(f"{submission.description}: cites answers for {len(cited.ids)} rows, not {len(truth)}")
-    read = build_answer_parser(submission.read, classes, read_columns(labels, submission.dataset, submission.split)[0])
+    read = build_answer_parser(submission.read, facts.classes, facts.class_names)
     answers = _find_cited_exchanges(submission, cited.ids, session)
     digests = [{draw.id.partition("-")[0] for draw in draws} for draws in answers]
     asked = Counter(question for one in digests for question in one)
@@ -270,9 +262,9 @@ def _attribute_submission(
     grade: EvidenceGrade | None = "unattributed" if repeated > _MAX_REPEATED_SHARE * len(answers) else None
     rows = [[read(draw.text + TRUNCATION_MARK * (draw.finish == "length")) for draw in draws] for draws in answers]
     notes = ["many rows cite answers to the same question, so its values are graded unattributed"] if grade else []
-    values, unread = _predict_rows(rows, truth, classes, submission)
+    values, unread = _predict_rows(rows, truth, facts.classes, submission)
     if unread:
-        effect = "wrong" if classes else "the mean of the others"
+        effect = "wrong" if facts.classes else "the mean of the others"
         what = f"no answer that can be parsed as {submission.read!r}"
         notes.append(f"{unread} of {len(rows)} rows have {what}; they count as {effect}")
     arrays = {COLUMN_PREFIX + name: np.array(column) for name, column in cited.columns.items()}

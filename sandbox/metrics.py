@@ -725,9 +725,3 @@ def read_declared_columns(labels: Path) -> dict[str, Literal["classes", "groups"
 
 def _read_table(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text()) if path.is_file() else {}
-
-
-def find_column_metrics(labels: Path) -> frozenset[str]:
-    """Return the metrics of a run whose values depend on a submitted column."""
-    columns = read_declared_columns(labels)
-    return frozenset(name for name, text in read_formulas(labels).items() if parse_formula(text).column in columns)

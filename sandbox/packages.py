@@ -399,14 +399,14 @@ class RunPackages:
 
     def find_faults(self, requested: Iterable[str]) -> tuple[str, ...]:
         """Return the errors in a plan's package requests, one sentence each. May query the package index."""
-        requested = tuple(requested)
+        if not (requested := tuple(requested)):
+            return ()
         known = self._listed_requirements.keys() | self._installed_names
         if odd := [name for name in requested if _parse_name(name) not in known]:
             why = f"is not allowed: `packages` may contain {', '.join(self.names) or 'none'}; remove it"
             return tuple(f"package {name!r} {why}" for name in odd)
         try:
-            if requested:
-                self.find_lock(requested)
+            self.find_lock(requested)
         except PackageError as error:
             return (f"`packages`: {error}",)
         return ()

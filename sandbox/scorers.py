@@ -38,7 +38,7 @@ from labwright.record.untrusted_files import (
 from labwright.sandbox.datasets import DatasetSources
 from labwright.sandbox.job import DatasetError, SubmissionRefused
 from labwright.sandbox.metrics import METRICS
-from labwright.sandbox.scoring import Submission, read_truth_labels
+from labwright.sandbox.scoring import Submission, read_labels
 from labwright.sandbox.workspace import KernelScript, list_dataset_folders
 
 SCORER_FORM = "write FILE.py:FUNCTION"
@@ -208,7 +208,7 @@ def prepare_scorer_folder(
         copy_file(submissions_folder, submission.file, target, to, left if artifact else MAX_FILE_BYTES)
         left -= (target / to).stat().st_size if artifact else 0
     if (labels / f"{dataset}.npz").is_file():
-        np.save(target / "truth.npy", read_truth_labels(labels, task.submissions[0])[0])
+        np.save(target / "truth.npy", read_labels(labels, dataset, task.split).truth)
     listed = [submission.model_dump(exclude={"grade", "step"}) for submission in task.submissions]
     about = {"function": task.scorer.function, "split": task.split, "view": str(view), "submissions": listed}
     (target / "task.json").write_text(json.dumps(about))

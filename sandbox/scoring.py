@@ -22,8 +22,10 @@ from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.schema.data_plan import (
     MAX_ABSOLUTE_VALUE,
     MAX_STEPS,
+    DatasetFacts,
     EvidenceGrade,
     Measurement,
+    MetricSpec,
     Split,
     parse_arm,
 )
@@ -40,14 +42,14 @@ from labwright.record.untrusted_files import (
     remove_path,
     write_file,
 )
-from labwright.sandbox.data.preparation import SERIES_FORM
 from labwright.sandbox.limited_process import call_limited
 from labwright.sandbox.metrics import (
     FormulaInputs,
     Measure,
     build_measures,
     compute_scores,
-    find_column_metrics,
+    parse_formula,
+    rates_predictions,
     read_declared_columns,
     read_formulas,
 )
@@ -146,16 +148,24 @@ def get_file_stem(submission: Submission) -> str:
     return hashlib.sha256(json.dumps(cell).encode()).hexdigest()[:20]
 
 
-def read_truth_labels(labels: Path, submission: Submission) -> tuple[Array, int]:
-    """Return the withheld labels and the number of classes (0: regression).
+class WithheldLabels(NamedTuple):
+    """What the host knows of the rows of a split that are to be predicted."""
 
-    Raises `SubmissionRefused` if the run has no labels for that dataset.
-    """
-    path = labels / f"{submission.dataset}.npz"
+    truth: Array
+    facts: DatasetFacts
+    columns: dict[str, Array]
+    """Columns for metrics, as strings."""
+
+
+def read_labels(labels: Path, dataset: str, split: str) -> WithheldLabels:
+    """Return the withheld labels of a dataset. Raises `SubmissionRefused` if the run has none."""
+    path = labels / f"{dataset}.npz"
     if not path.is_file():
-        raise SubmissionRefused(f"{submission.description}: this run has no labels for this dataset")
+        raise SubmissionRefused(f"{dataset}/{split}: this run has no labels for this dataset")
     with np.load(path, allow_pickle=False) as file:
-        return file[f"{submission.split}_y"], int(json.loads(str(file["meta"]))["classes"])
+        facts = DatasetFacts.model_validate_json(str(file["meta"]))
+        texts = file[f"{split}_meta"] if facts.meta else np.empty((0, 0))
+        return WithheldLabels(file[f"{split}_y"], facts, {name: texts[:, i] for i, name in enumerate(facts.meta)})
 
 
 def _check_total_size(submissions: Iterable[Submission], labels: Path) -> None:
@@ -166,8 +176,8 @@ def _check_total_size(submissions: Iterable[Submission], labels: Path) -> None:
         if submission.kind == "artifact":
             continue
         if (place := (submission.dataset, submission.split)) not in sizes:
-            truth, classes = read_truth_labels(labels, submission)
-            sizes[place] = len(truth) * max(1, classes)
+            known = read_labels(labels, *place)
+            sizes[place] = len(known.truth) * max(1, known.facts.classes)
         total += sizes[place]
     if total > _MAX_TOTAL_NUMBERS:
         raise SubmissionRefused(
@@ -175,30 +185,16 @@ def _check_total_size(submissions: Iterable[Submission], labels: Path) -> None:
         )
 
 
-def _shows_labels(labels: Path, dataset: str) -> bool:
-    """Return whether later inputs of a dataset contain the labels of earlier ones, as the windows of a series do."""
-    with np.load(labels / f"{dataset}.npz", allow_pickle=False) as file:
-        return json.loads(str(file["meta"])).get("form", "").startswith(SERIES_FORM)
-
-
-def read_columns(labels: Path, dataset: str, split: str) -> tuple[tuple[str, ...], dict[str, Array]]:
-    """Return the class names of a dataset, and the columns of a split for metrics, as strings."""
-    with np.load(labels / f"{dataset}.npz", allow_pickle=False) as file:
-        meta = json.loads(str(file["meta"]))
-        texts = file[f"{split}_meta"] if meta.get("meta") else np.empty((0, 0))
-    return tuple(meta.get("class_names", ())), {name: texts[:, i] for i, name in enumerate(meta.get("meta", ()))}
-
-
 def read_values(
     folder: Path, subfolder: str, submission: Submission, labels: Path
-) -> tuple[Array, Array, dict[str, Array]]:
-    """Return the validated values of a submission, the truth, and the submitted columns that the plan declares.
+) -> tuple[Array, WithheldLabels, dict[str, Array]]:
+    """Return the validated values of a submission, the labels, and the submitted columns that the plan declares.
 
     Error messages and memory use depend only on the submission and its expected shape, never on labels. Raises
     `SubmissionRefused`, including when a final submission, unless it is a reference model's, lacks a declared column.
     """
-    truth, classes = read_truth_labels(labels, submission)
-    kind, rows = submission.kind, len(truth)
+    known = read_labels(labels, submission.dataset, submission.split)
+    kind, rows, classes = submission.kind, len(known.truth), known.facts.classes
 
     def check(is_valid: bool | np.bool_, fault: str) -> None:
         if not is_valid:
@@ -248,7 +244,7 @@ def read_values(
                 )
         elif submission.step is None and parse_arm(submission.condition) not in REFERENCE_ARM_TITLES:
             check(False, f"the plan's column {name!r} is missing: lab.submit(..., columns={{{name!r}: values}})")
-    return values, truth, columns
+    return values, known, columns
 
 
 def read_submitted(folder: Path, grade: EvidenceGrade) -> list[Submission]:
@@ -287,9 +283,13 @@ def read_final_predictions(folder: Path, labels: Path) -> tuple[SubmittedPredict
     found: list[SubmittedPredictions] = []
     for one in read_index(folder, SUBMISSION_INDEX):
         if one.split == "validation" and one.step is None and one.kind in ("predictions", "probabilities", "logits"):
-            values = call_limited(read_values, folder, "submissions", one, labels, subject=one.description)[0]
+            values = call_limited(_read_final_values, folder, one, labels, subject=one.description)
             found.append(SubmittedPredictions(one.dataset, one.condition, one.kind, values))
     return tuple(found)
+
+
+def _read_final_values(folder: Path, submission: Submission, labels: Path) -> Array:
+    return read_values(folder, "submissions", submission, labels)[0]
 
 
 def seal_test_predictions(folder: Path, labels: Path, *, grade: EvidenceGrade = "computed") -> dict[str, str]:
@@ -345,12 +345,9 @@ def _read_scoring_inputs(
     folder: Path, place: str, submission: Submission, labels: Path
 ) -> tuple[Array, Array, dict[str, Measure]]:
     """Return values, truth, and measures of the run's formulas by name. Raises `SubmissionRefused`."""
-    values, truth, submitted = read_values(folder, place, submission, labels)
-    if not (formulas := read_formulas(labels)):
-        return values, truth, {}
-    names, columns = read_columns(labels, submission.dataset, submission.split)
-    inputs = FormulaInputs(submission.kind, values, truth, names, columns, submitted)
-    return values, truth, build_measures(formulas, inputs)
+    values, (truth, facts, columns), submitted = read_values(folder, place, submission, labels)
+    inputs = FormulaInputs(submission.kind, values, truth, facts.class_names, columns, submitted)
+    return values, truth, build_measures(read_formulas(labels), inputs)
 
 
 def _compute_submission_scores(folder: Path, place: str, submission: Submission, labels: Path) -> dict[str, float]:
@@ -383,13 +380,14 @@ def _score_all(
     about the labels.
     """
     measurements: list[Measurement] = []
-    of_columns = find_column_metrics(labels)
+    columns = read_declared_columns(labels)
+    of_columns = {name for name, text in read_formulas(labels).items() if parse_formula(text).column in columns}
     for submission in submissions:
         if submission.kind == "artifact":
             continue
         arguments = folder, place, submission, labels
         found = call_limited(_compute_submission_scores, *arguments, subject=submission.description)
-        shown = _shows_labels(labels, submission.dataset)
+        shown = read_labels(labels, submission.dataset, submission.split).facts.shows_labels
         for name, value in found.items():
             if submission.split == "test":
                 value = min(max(value, -MAX_ABSOLUTE_VALUE), MAX_ABSOLUTE_VALUE)
@@ -404,22 +402,22 @@ def _score_all(
     return tuple(measurements)
 
 
-def compute_chance_level(labels: Path, metric: str) -> dict[str, float]:
-    """Return the metric of a prediction that ignores the inputs, by dataset.
+def compute_constants(labels: Path, metrics: Iterable[MetricSpec]) -> dict[str, dict[str, float]]:
+    """Return the validation values of predictions that ignore the inputs: metric -> dataset -> value.
 
-    Datasets without labels, or for which the metric is undefined, are left out.
+    Left out are metrics that do not say how good predictions are, datasets without labels, and values that are not
+    finite.
     """
-    levels: dict[str, float] = {}
+    found: dict[str, dict[str, float]] = {metric.name: {} for metric in metrics if rates_predictions(metric)}
+    formulas = read_formulas(labels)
     for path in sorted(labels.glob("*.npz")):
-        with np.load(path, allow_pickle=False) as file:
-            truth = file["validation_y"]
-            classes = json.loads(str(file["meta"]))["classes"]
-        if truth.dtype.kind == "f":
-            kind, values = "predictions", np.full(len(truth), truth.mean())
-        else:
-            kind, values = "probabilities", np.tile(np.bincount(truth, minlength=classes) / len(truth), (len(truth), 1))
-        inputs = FormulaInputs(kind, values, truth, *read_columns(labels, path.stem, "validation"))
-        scores = compute_scores(kind, values, truth, build_measures(read_formulas(labels), inputs))
-        if metric in scores:
-            levels[path.stem] = scores[metric]
-    return levels
+        truth, facts, columns = read_labels(labels, path.stem, "validation")
+        kind, values = "predictions", np.full(len(truth), truth.mean())
+        if facts.classes:
+            shares = np.bincount(truth, minlength=facts.classes) / len(truth)
+            kind, values = "probabilities", np.tile(shares, (len(truth), 1))
+        inputs = FormulaInputs(kind, values, truth, facts.class_names, columns)
+        for name, value in compute_scores(kind, values, truth, build_measures(formulas, inputs)).items():
+            if name in found and math.isfinite(value):
+                found[name][path.stem] = value
+    return {name: values for name, values in found.items() if values}

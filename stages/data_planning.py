@@ -5,22 +5,19 @@ from __future__ import annotations
 from asyncio import to_thread
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf, isfinite
-from pathlib import Path
 from typing import Any
 
 from labwright.models.client import ModelClient
 from labwright.models.errors import ContextTooLong, ModelConfigError
 from labwright.models.prices import format_price
-from labwright.models.roles.experiment_code import CODE, CODER, AuthorInputs, CodeInputs, StudyInputs
-from labwright.models.roles.node_assessment import FEEDBACK, FeedbackInputs
-from labwright.models.roles.repository import PatchingInputs
+from labwright.models.roles.experiment_code import CODE, CODER
+from labwright.models.roles.node_assessment import FEEDBACK
 from labwright.models.roles.role import AnyRole
 from labwright.models.roles.study_plan import (
     PLAN,
     REPOSITORY_PLAN,
-    CatalogueEntry,
     PlanInputs,
     PlanningInputs,
     PlanRevision,
@@ -42,10 +39,9 @@ from labwright.record.run_folder import write_file
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts, FrozenScorer, MetricSpec, ResourceNeeds
 from labwright.record.schema.hypotheses import FindingAnswer, ProtocolFinding
 from labwright.record.schema.idea import Idea, UserAnchor
-from labwright.record.schema.nodes import Node
 from labwright.record.schema.prior_work import collect_shared_uses
 from labwright.sandbox.data.preparation import SPLIT_SHARES
-from labwright.sandbox.datasets import BundledDataset, DatasetSources, list_choices, materialise
+from labwright.sandbox.datasets import DatasetSources, list_choices, materialise
 from labwright.sandbox.hub import HubOffers
 from labwright.sandbox.job import DatasetError
 from labwright.sandbox.metrics import (
@@ -54,12 +50,12 @@ from labwright.sandbox.metrics import (
     complete_metric,
     find_formula_faults,
     formula_text,
-    rates_predictions,
     write_formulas,
 )
 from labwright.sandbox.packages import RunPackages
 from labwright.sandbox.scorers import describe_scorer, freeze_scorer, read_scorer
-from labwright.sandbox.scoring import compute_chance_level
+from labwright.sandbox.scoring import compute_constants
+from labwright.sandbox.settings import SandboxSettings
 from labwright.search.design_forecast import (
     DesignForecast,
     estimate_cell_times,
@@ -72,7 +68,7 @@ from labwright.stages.difference_tables import find_tuning_faults, find_unknown
 from labwright.stages.document_summaries import format_statements, read_context
 from labwright.stages.nodes.repository_program import check_repository
 from labwright.stages.paper.citations import check_library
-from labwright.stages.prompt_inputs import STAGE_GOALS, recall_studies
+from labwright.stages.prompt_inputs import recall_studies
 from labwright.stages.protocol_review import (
     add_omissions,
     describe_estimands,
@@ -158,14 +154,9 @@ async def plan_data(context: RunContext) -> None:
                 scorers.append(freeze_scorer(name, context.scorers[name], context.folder.scorers))
                 found = found.model_copy(update={"scorer": describe_scorer(scorers[-1])})
             facts.append(found)
-        await check_context_window(context, StudyInputs(idea=context.idea, data_plan=plan, facts=tuple(facts)))
-        if context.hub is not None and plan.pretrained:
-            await to_thread(context.hub.fetch, plan.pretrained, context.folder.pretrained)
-        installed = (
-            await to_thread(context.run_packages.install, plan.packages, context.folder.packages_lock)
-            if context.run_packages
-            else None
-        )
+        await check_context_window(context, plan)
+        await to_thread(context.hub.fetch, plan.pretrained, context.folder.pretrained)
+        installed = await to_thread(context.run_packages.install, plan.packages, context.folder.packages_lock)
         write_formulas(plan.metrics, plan.columns, context.folder.labels)
         write_file(context.folder.root / "data_plan.json", plan.model_dump_json(indent=1))
         context.recorder.append(
@@ -174,23 +165,13 @@ async def plan_data(context: RunContext) -> None:
                 datasets=tuple(facts),
                 scorers=tuple(scorers),
                 installed=installed,
-                hub=context.hub.select_for_plan(plan) if context.hub is not None else (),
+                hub=context.hub.select_for_plan(plan),
                 settings=build_search_settings(plan) if context.repository is not None else {},
-                constants=await to_thread(_compute_constants, plan, context.folder.labels),
+                constants=await to_thread(compute_constants, context.folder.labels, plan.metrics),
             )
         )
 
     await run_once(context, "prepare", work)
-
-
-def _compute_constants(plan: DataPlan, labels: Path) -> dict[str, dict[str, float]]:
-    """Return the finite values of a constant prediction on validation data: metric -> dataset -> value."""
-    names = [metric.name for metric in plan.metrics if rates_predictions(metric)]
-    found = {name: compute_chance_level(labels, name) for name in names}
-    finite = {name: {key: value for key, value in those.items() if isfinite(value)} for name, those in found.items()}
-    used = {use.name for use in plan.datasets}
-    kept = {name: {key: value for key, value in those.items() if key in used} for name, those in finite.items()}
-    return {name: those for name, those in kept.items() if those}
 
 
 async def _approve_plan(context: RunContext, plan: DataPlan, choices: PlanChoices) -> DataPlan:
@@ -215,7 +196,7 @@ async def _approve_plan(context: RunContext, plan: DataPlan, choices: PlanChoice
 
 
 async def _request_plan(context: RunContext, client: ModelClient, choices: PlanChoices) -> DataPlan:
-    started, hub = context.state.started, context.hub
+    started = context.state.started
     assert started is not None
     await read_prior_work(context, client)
     prior = context.state.paper.prior_work.papers if context.state.paper.prior_work is not None else ()
@@ -234,11 +215,10 @@ async def _request_plan(context: RunContext, client: ModelClient, choices: PlanC
         common=collect_shared_uses(prior),
         studies=context.state.list_earlier_studies(),
     )
-    planner = DataPlanner(client, shared, choices, context.search)
     if context.repository is not None:
         study = RepositoryPlanning(context.repository, next(iter(choices.catalogue)))
         inputs = await to_thread(study.build_inputs, shared, context.state.repository.baseline)
-        planner = replace(planner, role=REPOSITORY_PLAN, fit_plan=study.fit_plan, inputs=inputs)
+        planner = DataPlanner(client, inputs, choices, context.search, REPOSITORY_PLAN, study.fit_plan)
     else:
         scored = (metric.name for one in choices.scorers.values() for metric in one.metrics)
         inputs = PlanInputs(
@@ -248,10 +228,10 @@ async def _request_plan(context: RunContext, client: ModelClient, choices: PlanC
             subject_budget=describe_subject_limits(context.state),
             metrics=tuple(dict.fromkeys((*METRICS, *scored))),
             shares=SPLIT_SHARES,
-            packages=context.run_packages.names if context.run_packages else (),
-            hub=await to_thread(lambda: hub.offers) if hub is not None else (),
+            packages=context.run_packages.names,
+            hub=await to_thread(lambda: context.hub.offers),
         )
-        planner = replace(planner, inputs=inputs)
+        planner = DataPlanner(client, inputs, choices, context.search)
     if started.plan is not None:
         plan = add_metric_formulas(started.plan, choices.scorers)
         await to_thread(choices.add_hub_datasets, plan)
@@ -308,29 +288,26 @@ def describe_subject_limits(state: RunState) -> str:
 class PlanChoices:
     """Everything that a plan may use, and the check of a plan against it."""
 
-    catalogue: dict[str, CatalogueEntry]
+    catalogue: dict[str, DatasetFacts]
     """Datasets by name, the user's first. Those of the hub are added when a plan asks for them."""
     scorers: Mapping[str, FrozenScorer] = field(default_factory=dict[str, FrozenScorer])
     """The user's scorers, by dataset."""
     anchors: Sequence[UserAnchor] = ()
     """Those of the idea."""
     subjects: Collection[str] = ()
-    room: ResourceNeeds | None = None
+    room: ResourceNeeds = field(default_factory=ResourceNeeds)
     """Maximum resources of a cell."""
-    packages: RunPackages | None = None
-    hub: HubOffers | None = None
+    packages: RunPackages = field(default_factory=lambda: RunPackages(SandboxSettings()))
+    hub: HubOffers = field(default_factory=lambda: HubOffers(SandboxSettings()))
     seed: int = 0
 
     def add_hub_datasets(self, plan: DataPlan) -> tuple[str, ...]:
         """Fetch the hub's datasets of a plan, and return the faults of what it asks for."""
-        if self.hub is None:
-            return ()
         faults = list(self.hub.find_faults(plan))
         for use in plan.datasets:
             if use.name in self.hub.sources and use.name not in self.catalogue:
                 try:
-                    facts = self.hub.sources[use.name].build_facts(self.seed)
-                    self.catalogue[use.name] = _build_catalogue_entry(facts)
+                    self.catalogue[use.name] = self.hub.sources[use.name].build_facts(self.seed)
                 except DatasetError as error:
                     faults.append(f"{error}: leave it out")
         return tuple(faults)
@@ -338,7 +315,7 @@ class PlanChoices:
     def find_faults(self, plan: DataPlan) -> tuple[str, ...]:
         """Return the faults of a plan, one sentence each. May query the hub and the package index."""
         faults = self.add_hub_datasets(plan) or self.find_design_faults(plan)
-        return (*faults, *(self.packages.find_faults(plan.packages) if self.packages is not None else ()))
+        return (*faults, *self.packages.find_faults(plan.packages))
 
     def find_design_faults(self, plan: DataPlan) -> tuple[str, ...]:
         """Return the faults that need no query, one sentence each; empty if the plan can be carried out."""
@@ -358,12 +335,14 @@ class PlanChoices:
 
 
 def read_plan_choices(
-    idea: Idea, sources: DatasetSources, places: Mapping[str, str], seed: int, hub: HubOffers | None, **more: Any
+    idea: Idea, sources: DatasetSources, places: Mapping[str, str], seed: int, hub: HubOffers, **more: Any
 ) -> PlanChoices:
     """Read the user's datasets and scorers; `places` maps datasets to scorer files. Raises `DatasetError`."""
     scorers = {name: read_scorer(name, place)[0] for name, place in places.items()}
-    own = {name: one for name, one in sources.items() if hub is None or name not in hub.sources}
-    catalogue = {one.name: _build_catalogue_entry(one, scorers.get(one.name)) for one in list_choices(own, seed=seed)}
+    own = {name: one for name, one in sources.items() if name not in hub.sources}
+    catalogue = {one.name: one for one in list_choices(own, seed=seed)}
+    for name in scorers.keys() & catalogue.keys():
+        catalogue[name] = catalogue[name].model_copy(update={"scorer": describe_scorer(scorers[name])})
     return PlanChoices(catalogue, scorers, idea.anchors, hub=hub, seed=seed, **more)
 
 
@@ -478,62 +457,32 @@ def add_metric_formulas(plan: DataPlan, scorers: Mapping[str, FrozenScorer]) -> 
     return plan.model_copy(update={"metrics": metrics})
 
 
-def _build_catalogue_entry(one: BundledDataset | DatasetFacts, scorer: FrozenScorer | None = None) -> CatalogueEntry:
-    """Return a dataset in the form that the planner sees. Sizes of future splits are exact to within a few examples."""
-    known = {
-        "sizes": {split: round(share * one.example_count) for split, share in SPLIT_SHARES.items()},
-        **{name: getattr(one, name) for name in CatalogueEntry.model_fields if hasattr(one, name)},
-        "examples": one.example_count,
-        "own": not isinstance(one, BundledDataset),
-        "scorer": describe_scorer(scorer) if scorer is not None else "",
-    }
-    return CatalogueEntry.model_validate(known)
+PROMPT_CHARS = 40_000
+"""Characters reserved for instructions, an experiment and its plots when the size of a prompt is checked."""
 
 
-PROGRAM_CHARS = 24_000
-"""Characters reserved for an experiment and its plots when the size of a prompt is checked."""
-
-
-async def check_context_window(context: RunContext, study: StudyInputs) -> None:
+async def check_context_window(context: RunContext, plan: DataPlan) -> None:
     """Check that the models can read the prompts of a study. Raises `ModelConfigError`."""
-    shared = dict(study)
-    code = CodeInputs(
-        **shared,
-        stage="preliminary",
-        kind="draft",
-        goal=STAGE_GOALS["preliminary"],
-        node_seconds=context.node_seconds,
-        device=context.device,
-        network=context.network,
-        lab_reference=context.lab_reference,
-        packages=context.importable_packages,
-        pretrained=context.pretrained_models,
-    )
-    node = Node(id="", decision=0, parent=None, stage="preliminary", kind="draft", seed=0)
-    judged = FeedbackInputs(**shared, stage=node.stage, kind=node.kind, node=node, code={})
+    idea, planned = context.idea.model_dump_json(), plan.model_dump_json(exclude_defaults=True)
+    about_code, roles = context.lab_reference, list[AnyRole]([CODE, FEEDBACK])
+    if context.repository is not None and has_only_word_arms(plan):
+        roles = [FEEDBACK]
+    elif context.repository is not None:
+        shown = await to_thread(show_repository, context.repository, context.state.repository.baseline)
+        roles, about_code = [CODER, FEEDBACK], shown.model_dump_json()
     try:
-        if context.repository is None:
-            await context.models.check_room(CODE, code, extra_characters=PROGRAM_CHARS)
-        elif not has_only_word_arms(study.data_plan):
-            shown = await to_thread(show_repository, context.repository, context.state.repository.baseline)
-            known = {name: value for name, value in code if name in AuthorInputs.model_fields}
-            patching = PatchingInputs(**known, repository=shown)
-            await context.models.check_room(CODER, patching, extra_characters=PROGRAM_CHARS)
-        await context.models.check_room(FEEDBACK, judged, extra_characters=PROGRAM_CHARS)
+        for role in roles:
+            await context.models.check_room(role, len(idea) + len(planned) + len(about_code) + PROMPT_CHARS)
     except ContextTooLong as error:
-        idea, plan = (len(one.model_dump_json()) for one in (study.idea, study.data_plan))
         raise ModelConfigError(
-            f"{error}; the idea has {idea} characters and the data plan {plan}, and neither is "
-            "ever truncated: shorten the longer one"
+            f"{error}; the idea has {len(idea)} characters and the data plan {len(planned)}, and neither is ever "
+            "truncated: shorten the longer one"
         ) from None
 
 
-SPLITS = ("train", "dev", "validation", "test")
-
-
-def find_unmet_needs(plan: DataPlan, room: ResourceNeeds | None) -> tuple[str, ...]:
+def find_unmet_needs(plan: DataPlan, room: ResourceNeeds) -> tuple[str, ...]:
     """Return one sentence for each arm that needs more resources than a cell can get."""
-    excess = {arm.name: arm.needs.find_excess(room) for arm in plan.arms if room is not None}
+    excess = {arm.name: arm.needs.find_excess(room) for arm in plan.arms}
     return tuple(
         f"arm {name!r} needs {' and '.join(more)}: reduce its needs, or raise the limits (--gpus, "
         "sandbox.memory_gb, sandbox.timeout)"
@@ -542,7 +491,7 @@ def find_unmet_needs(plan: DataPlan, room: ResourceNeeds | None) -> tuple[str, .
     )
 
 
-def _find_shape_faults(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) -> Iterator[str]:
+def _find_shape_faults(plan: DataPlan, catalogue: Mapping[str, DatasetFacts]) -> Iterator[str]:
     """Yield the faults of datasets, arms, levels and names."""
     for use in plan.datasets:
         entry = catalogue.get(use.name)
@@ -550,7 +499,7 @@ def _find_shape_faults(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) 
             yield f"there is no dataset {use.name!r}; available: {', '.join(sorted(catalogue))}"
             continue
         is_split = entry.task != "none" and "train" in entry.sizes
-        if is_split and (empty := [split for split in SPLITS if not entry.sizes.get(split)]):
+        if is_split and (empty := [split for split in SPLIT_SHARES if not entry.sizes.get(split)]):
             yield f"dataset {use.name!r} has no {' and no '.join(empty)} examples: choose another one"
     roles = {arm.role for arm in plan.arms}
     yield from (f"no arm has the role {role!r}" for role in ("baseline", "method") if role not in roles)
@@ -611,19 +560,18 @@ def _find_skipped_cell_faults(plan: DataPlan) -> Iterator[str]:
 
 
 def _find_metric_faults(
-    plan: DataPlan, known: Mapping[str, CatalogueEntry], scorers: Mapping[str, FrozenScorer]
+    plan: DataPlan, known: Mapping[str, DatasetFacts], scorers: Mapping[str, FrozenScorer]
 ) -> Iterator[str]:
     """Yield the metric faults of a plan: metrics that cannot be computed where they are needed, and wrong
     directions."""
     own = {metric.name: metric for one in scorers.values() for metric in one.metrics}
-    formulas = {one.name: one for one in plan.metrics if formula_text(one) and one.name not in own}
-    for metric in formulas.values():
-        yield from _find_formula_faults(metric, plan, known)
-    available = {name: _find_available_metrics(entry, scorers.get(name), plan) for name, entry in known.items()}
-    for name, names in available.items():
-        if names is None:
+    for metric in plan.metrics:
+        if formula_text(metric) and metric.name not in own:
+            yield from _find_formula_faults(metric, plan, known)
+    for name, entry in known.items():
+        if (names := _find_available_metrics(entry, scorers.get(name), plan)) is None:
             continue
-        place, tuned = f"{name!r} ({_describe_task(known[name])})", plan.tuning.datasets or (plan.datasets[0].name,)
+        place, tuned = f"{name!r} ({_describe_task(entry)})", plan.tuning.datasets or (plan.datasets[0].name,)
         if plan.primary_metric.name not in names:
             yield (
                 f"the primary metric {plan.primary_metric.name!r} cannot be computed on {place}; "
@@ -631,11 +579,9 @@ def _find_metric_faults(
             )
         elif plan.tuning.metric not in ("", *names) and name in tuned:
             yield f"tuning.metric {plan.tuning.metric!r} cannot be computed on {place}"
-    programs: dict[str, MetricSpec] = {**METRICS, **formulas, **own}
     for metric in plan.metrics:
-        if metric.name not in programs:
-            continue
-        if programs[metric.name].higher_is_better != metric.higher_is_better:
+        computed = own.get(metric.name) or METRICS.get(metric.name)
+        if computed is not None and computed.higher_is_better != metric.higher_is_better:
             better = "lower" if metric.higher_is_better else "higher"
             yield (
                 f"metric {metric.name!r} has the wrong direction: {better} is better, so set higher_is_better to "
@@ -643,7 +589,7 @@ def _find_metric_faults(
             )
 
 
-def _find_formula_faults(metric: MetricSpec, plan: DataPlan, known: Mapping[str, CatalogueEntry]) -> Iterator[str]:
+def _find_formula_faults(metric: MetricSpec, plan: DataPlan, known: Mapping[str, DatasetFacts]) -> Iterator[str]:
     """Yield the faults of a metric's formula on the main dataset and on every other dataset that it applies to."""
     if not metric.name.isidentifier() or metric.name in METRICS:
         yield (f"metric {metric.name!r} has a formula, so it needs a new name of letters, digits and _")
@@ -658,16 +604,14 @@ def _find_formula_faults(metric: MetricSpec, plan: DataPlan, known: Mapping[str,
                 return
 
 
-def _list_columns(plan: DataPlan, entry: CatalogueEntry) -> dict[str, Sequence[str]]:
+def _list_columns(plan: DataPlan, entry: DatasetFacts) -> dict[str, Sequence[str]]:
     """Return the columns that formulas on a dataset may read, with their values; no values if there are many or if code
     makes the column.
     """
     return {**dict.fromkeys((one.name for one in plan.columns), ()), **entry.meta}
 
 
-def _find_available_metrics(
-    entry: CatalogueEntry, scorer: FrozenScorer | None, plan: DataPlan
-) -> frozenset[str] | None:
+def _find_available_metrics(entry: DatasetFacts, scorer: FrozenScorer | None, plan: DataPlan) -> frozenset[str] | None:
     """Return the metrics that can be computed on a dataset; None if the code may report any metric."""
     names = {
         one.name
@@ -681,7 +625,7 @@ def _find_available_metrics(
     return own if scorer.takes == "artifact" else own | (built_in or frozenset())
 
 
-def _describe_task(entry: CatalogueEntry) -> str:
+def _describe_task(entry: DatasetFacts) -> str:
     if entry.task == "none":
         return "a folder without labels"
     return f"{entry.classes} classes" if entry.classes else "regression"

@@ -114,12 +114,12 @@ class RunContext:
     """Whether experiments have network access."""
     packages: tuple[str, ...] = ()
     """Importable packages with versions, as prompts name them, except those installed for the run."""
-    run_packages: RunPackages | None = None
-    """Finds and installs packages for the run; None: nothing can be installed."""
+    run_packages: RunPackages = field(default_factory=lambda: RunPackages(SandboxSettings()))
+    """Finds and installs packages for the run."""
     user_pretrained: tuple[str, ...] = ()
     """Pretrained models that the user named, as OWNER/NAME@REVISION."""
-    hub: HubOffers | None = None
-    """Datasets and models that a plan may take from the hub; None: nothing."""
+    hub: HubOffers = field(default_factory=lambda: HubOffers(SandboxSettings()))
+    """Datasets and models that a plan may take from the hub."""
     subjects: Mapping[str, SubjectSettings] = field(default_factory=dict[str, SubjectSettings])
     """Language models that experiments may query if the plan names them."""
     literature: Callable[[], AbstractAsyncContextManager[LiteratureClient]] | None = None

@@ -8,9 +8,10 @@ import shutil
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from labwright.record.run_folder import ResultFolder
-from labwright.record.schema.data_plan import HyperparameterSetting, ResourceNeeds
+from labwright.record.schema.data_plan import DatasetFacts, HyperparameterSetting, ResourceNeeds
 from labwright.record.schema.nodes import Cell
 from labwright.sandbox.job import (
     CellEnded,
@@ -55,6 +56,12 @@ def cell_tasks(
         )
         for cell in cells
     }
+
+
+def make_facts_json(classes: int, **more: Any) -> str:
+    """Return the facts of a dataset as they are stored with its labels."""
+    needed: dict[str, Any] = {"name": "d", "source": "made", "features": 1, "sizes": {}, "fingerprint": "", "seed": 0}
+    return DatasetFacts(classes=classes, **needed, **more).model_dump_json()
 
 
 async def run_job(

@@ -112,21 +112,19 @@ def prefetch_files(args: Prefetch) -> int:
     idea = None if is_config else read_idea(file, args.idea_idx)
     settings = compose_settings(config=file if is_config else config, flags=args.flags)
     settings = settings if idea is None else add_idea_data(settings, idea, file.parent)
-    models, hub_data = parse_pretrained(settings.sandbox.pretrained), [spec for spec in settings.data if spec.hub]
-    for spec in hub_data:  # read in the same way as by the run
-        facts = UserDataset(spec, settings.sandbox.data_bytes).build_facts(settings.seed)
-        print(f"data {spec.name}: {HUB_PREFIX}{spec.hub}, {facts.example_count} examples")
-    for model in models:
-        print(f"pretrained {model}: commit {fetch_model(model).name}")
     hub = HubOffers(settings.sandbox)
-    for source in hub.sources.values():
-        print(f"data {source.name}: {HUB_PREFIX}{source.spec.hub}, {len(source.load().y)} examples")
-    for model in parse_pretrained(one.name for one in hub.offers if one.kind == "model"):
+    own = [UserDataset(spec, settings.sandbox.data_bytes) for spec in settings.data if spec.hub]
+    sources = [*own, *hub.sources.values()]
+    models = dict.fromkeys((*parse_pretrained(settings.sandbox.pretrained), *hub.models))
+    for source in sources:  # read in the same way as by the run
+        facts = source.build_facts(settings.seed)
+        print(f"data {source.name}: {HUB_PREFIX}{source.spec.hub}, {facts.example_count} examples")
+    for model in models:
         print(f"pretrained {model}: commit {fetch_model(model).name}")
     more = RunPackages(settings.sandbox)
     overlay = more.build_overlay(more.names)  # resolved together, so that any subset works offline
     if overlay is not None:
         print(f"packages: {overlay.installed or 'all installed already'}; {overlay.installed.bytes / 1e6:.1f} MB")
-    if not models and not hub_data and not hub.offers and overlay is None:
+    if not models and not sources and overlay is None:
         print("nothing to fetch: the settings name no hf:OWNER/SET, pretrained model or package")
     return DONE

@@ -15,9 +15,17 @@ from typing import Literal
 from labwright.models.errors import CatalogueError
 from labwright.models.offline.study import MAX_LINE_CHARACTERS, Scripts, make_program, render_template
 from labwright.models.roles.experiment_code import CodeInputs, Program
-from labwright.models.roles.study_plan import AblationPlan, AblationPlanInputs, CatalogueEntry, PlanInputs
+from labwright.models.roles.study_plan import AblationPlan, AblationPlanInputs, PlanInputs
 from labwright.record.baseline_check import Ablation
-from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Hyperparameter, MetricSpec, TuningPlan
+from labwright.record.schema.data_plan import (
+    Arm,
+    DataPlan,
+    DatasetFacts,
+    DatasetUse,
+    Hyperparameter,
+    MetricSpec,
+    TuningPlan,
+)
 from labwright.record.schema.hypotheses import Effect, Hypothesis, PossibleOutcomes, RivalExplanation
 
 TITLES = {
@@ -167,7 +175,7 @@ def _list_space(arms: Sequence[str]) -> tuple[Hyperparameter, ...]:
     )
 
 
-def _state_hypothesis(entry: CatalogueEntry, metric: str, *, is_main: bool) -> Hypothesis:
+def _state_hypothesis(entry: DatasetFacts, metric: str, *, is_main: bool) -> Hypothesis:
     title, is_higher_better, smallest = TITLES[metric]
     assert smallest is not None
 

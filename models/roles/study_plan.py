@@ -37,17 +37,6 @@ from labwright.record.schema.prior_work import PriorPaper, PriorUse, SharedPrior
 from labwright.record.schema.repository import CommandSpace, MetricDirection
 
 
-class CatalogueEntry(DatasetFacts):
-    """A dataset available to the plan; one that is not prepared yet has no fingerprint and seed."""
-
-    source: str = ""
-    sizes: dict[str, int] = Field(default={}, description="examples by split; empty: not known before it is loaded")
-    fingerprint: str = ""
-    seed: int = 0
-    examples: int
-    own: bool = Field(default=False, description="whether the user supplied it")
-
-
 class SubjectEntry(FrozenModel):
     """A language model that experiments may query."""
 
@@ -93,7 +82,7 @@ class PlanningInputs(PlanConditions):
 
 
 class PlanInputs(PlanningInputs):
-    catalogue: tuple[CatalogueEntry, ...]
+    catalogue: tuple[DatasetFacts, ...]
     subjects: tuple[SubjectEntry, ...] = ()
     subject_budget: Annotated[str, EnvironmentField("")] = Field(
         default="", description="budget shared by these language models"
@@ -315,7 +304,7 @@ class ProtocolReviewInputs(PlanConditions):
     estimands: dict[str, str] = Field(
         default_factory=dict, description="expression -> plain description of the quantity that it estimates"
     )
-    catalogue: tuple[CatalogueEntry, ...] = Field(description="the datasets of the plan")
+    catalogue: tuple[DatasetFacts, ...] = Field(description="the datasets of the plan")
     others: tuple[str, ...] = Field(default=(), description="names of other available datasets")
     seeds: int = Field(ge=0, description="maximum number of replicates of a configuration")
     answered: tuple[ReviewedFinding, ...] = Field(

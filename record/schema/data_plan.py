@@ -435,7 +435,7 @@ def parse_level(condition: str) -> str:
 
 
 class DatasetFacts(FrozenModel):
-    """A dataset as prepared for a run."""
+    """A dataset as prepared for a run; a bundled one may not have been loaded yet, and then has no fingerprint."""
 
     name: str
     title: str = ""
@@ -453,6 +453,9 @@ class DatasetFacts(FrozenModel):
     shape: tuple[int, ...] = Field(default=(), description="shape of one example, if it is not a plain row of features")
     split_rule: str = Field(default="", description="description of how the splits were made")
     form: str = Field(default="", description="description of `x`, if it is not an array of float32 or tokens")
+    shows_labels: bool = Field(
+        default=False, exclude_if=is_empty, description="whether inputs contain labels of earlier rows, as of a series"
+    )
     duplicates_by: dict[str, int] = Field(default_factory=dict, description="'test in train' -> rows")
     missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
     origin: str = Field(default="", description="sha256 of the source file, folder or examples")
@@ -464,6 +467,11 @@ class DatasetFacts(FrozenModel):
     meta_shown: tuple[str, ...] = Field(default=(), description="columns among these that code sees in train and dev")
     scorer: str = Field(default="", description="description of what the user's frozen scorer computes, and from what")
     command: str = Field(default="", description="for a user's repository: the command that each cell runs")
+
+    @property
+    def own(self) -> bool:
+        """Whether the user supplied it."""
+        return not self.source.startswith("sklearn:")
 
     @property
     def example_count(self) -> int:

@@ -58,7 +58,7 @@ class AxesFacts(FrozenModel):
     xscale: str = "linear"
     yscale: str = "linear"
     xlimits: tuple[float, float] | None = None
-    ylimits: tuple[float, float] | None = None
+    ylimits: tuple[float, float] | None = Field(default=None, description="not recorded any more")
     spread: bool = Field(default=False, description="not recorded any more")
     zlabel: str | None = Field(default=None, description="None: there is no third axis")
     colourbar: bool = Field(default=False, description="not recorded any more")
@@ -79,14 +79,14 @@ class FigureFacts(FrozenModel):
     axes: tuple[AxesFacts, ...] = ()
     width_inches: float = Field(default=0.0, description="width of the file; 0: not saved by matplotlib")
     height_inches: float = 0.0
-    dpi: float = 0.0
+    dpi: float = Field(default=0.0, description="not recorded any more")
     words: tuple[str, ...] = Field(default=(), description="labels outside the axes: title, notes, legend")
     scales: tuple[str, ...] = Field(default=(), description="labels of its colour bars")
     clipped: tuple[str, ...] = Field(default=(), description="labels that extend beyond the canvas")
     overlaps: tuple[OverlapFacts, ...] = Field(default=(), description="the worst first")
     smallest_font: float | None = Field(default=None, description="points, at the figure's own size")
     smallest_text: str = ""
-    cut: bool = Field(default=False, description="whether time or memory ran out before every label was examined")
+    cut: bool = Field(default=False, description="not recorded any more")
     error: str = Field(default="", description="why the figure could not be examined, or not completely")
 
 

@@ -85,11 +85,13 @@ DatasetArm = tuple[str, str]
 """Dataset and condition."""
 
 
-def is_uninformed_arm(arm: str, plan: DataPlan | None) -> bool:
+def is_uninformed_arm(arm: str, plan: DataPlan) -> bool:
     """Return whether an arm is deliberately uninformed or untrained."""
-    found = next((one for one in plan.arms if one.name == arm), None) if plan else None
-    words = f"{arm} {found.title} {found.description}" if found else arm
-    return UNINFORMED_ARM.search(words) is not None
+    return UNINFORMED_ARM.search(_get_arm_words(arm, plan)) is not None
+
+
+def _get_arm_words(arm: str, plan: DataPlan) -> str:
+    return " ".join((arm, *(f"{one.title} {one.description}" for one in plan.arms if one.name == arm)))
 
 
 class ProbeResult(NamedTuple):
@@ -130,7 +132,7 @@ LABEL_FREE_ARM = re.compile(r"unsupervis|heuristic|rule|threshold|cluster|zero|p
 
 
 def find_arms_ignoring_labels(
-    before: Sequence[SubmittedPredictions], after: Sequence[SubmittedPredictions], plan: DataPlan | None
+    before: Sequence[SubmittedPredictions], after: Sequence[SubmittedPredictions], plan: DataPlan
 ) -> tuple[str, ...]:
     """Return the arms whose predictions vary between rows and are identical with permuted labels."""
     known = {(one.dataset, one.condition): one for one in after}
@@ -139,11 +141,10 @@ def find_arms_ignoring_labels(
         again, arm = known.get((one.dataset, one.condition)), parse_arm(one.condition)
         if again is not None and len(np.unique(one.values, axis=0)) > 1:
             found.setdefault(arm, []).append(np.array_equal(one.values, again.values))
-    words = {one.name: f"{one.title} {one.description}" for one in plan.arms} if plan else {}
     return tuple(
         arm
         for arm, equal in found.items()
-        if all(equal) and not is_uninformed_arm(arm, plan) and not LABEL_FREE_ARM.search(f"{arm} {words.get(arm, '')}")
+        if all(equal) and not is_uninformed_arm(arm, plan) and not LABEL_FREE_ARM.search(_get_arm_words(arm, plan))
     )
 
 
@@ -191,11 +192,7 @@ def find_same_rows(before: Array, after: Array) -> NDArray[np.bool_]:
 
 
 def judge_row_replacement(
-    before: Sequence[SubmittedPredictions],
-    after: Sequence[SubmittedPredictions],
-    plan: DataPlan | None,
-    *,
-    words: str = "",
+    before: Sequence[SubmittedPredictions], after: Sequence[SubmittedPredictions], plan: DataPlan, *, words: str = ""
 ) -> ProbeResult:
     """Judge whether the predictions of replaced rows changed, and no others.
 
@@ -250,16 +247,11 @@ WithheldMetrics = Mapping[str, frozenset[str]]
 FINDING_KIND = "unseen labels"
 
 
-def list_withheld_metrics(plan: DataPlan | None, facts: Iterable[DatasetFacts] | None = None) -> WithheldMetrics:
+def list_withheld_metrics(plan: DataPlan, facts: Iterable[DatasetFacts]) -> WithheldMetrics:
     """Return the metrics that need withheld labels for the plan's datasets.
 
-    This depends on the task: a reconstruction of images has an mse without labels. Without facts, every metric is
-    assumed to need them.
+    This depends on the task: a reconstruction of images has an mse without labels.
     """
-    if plan is None:
-        return {}
-    if facts is None:
-        return {use.name: CLASS_METRICS | NUMERIC_METRICS for use in plan.datasets}
     planned = {use.name for use in plan.datasets}
     return {
         one.name: CLASS_METRICS if one.classes else NUMERIC_METRICS

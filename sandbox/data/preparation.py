@@ -161,8 +161,6 @@ MAX_VALUES_LISTED = 20
 """Maximum number of distinct values of a meta column that are recorded."""
 MAX_SCALED_BYTES = 2 * 2**30
 """Limit of images as float32; larger arrays are served as uint8."""
-SERIES_FORM = "windows of"
-"""Beginning of the form of a series."""
 IMAGES_ON_DISK_FORM = "uint8 images, 0 to 255, memory-mapped from disk: scale each batch, never the whole array"
 MIN_WARNED_SHARE = 0.01
 """Warn if more than this share of a split's rows also occur in another split."""
@@ -175,23 +173,19 @@ def discard(_: str, stream: ArrayStream) -> None:
 
 
 def prepare_dataset(
-    examples: Examples,
-    seed: int,
-    *,
-    name: str,
-    title: str,
-    source: str,
-    keep: Callable[[str, ArrayStream], None] = discard,
+    examples: Examples, seed: int, *, salt: str = "", keep: Callable[[str, ArrayStream], None] = discard, **about: str
 ) -> DatasetFacts:
-    """Return the facts of the examples; `keep` receives the arrays `train_x`, `train_y` and so on. Raises
-    `DatasetError`.
+    """Return the facts of the examples; `keep` receives the arrays `train_x`, `train_y` and so on.
+
+    `salt` is a secret on which the order of sorted rows depends; `about` has name, title, source and origin of the
+    dataset. Raises `DatasetError`.
     """
-    common: dict[str, Any] = {"name": name, "title": title, "source": source, "seed": seed, "columns": examples.columns}
+    common: dict[str, Any] = {**about, "seed": seed, "columns": examples.columns}
     if examples.folder is not None:
         rule = "none: experiment code splits the data"
         nothing: dict[str, Any] = {"features": 0, "classes": 0, "sizes": {}, "fingerprint": "", "task": "none"}
         return DatasetFacts(**common, **nothing, split_rule=rule, warnings=examples.warnings)
-    splits = split_rows(examples, seed)
+    splits = split_rows(examples, seed, salt)
     digests: dict[str, list[bytes]] = {split: [] for split in splits.rows}
     digest = ArrayFingerprint()
     for key, stream in sorted(_build_streams(examples, splits.rows, digests).items()):
@@ -225,6 +219,7 @@ def prepare_dataset(
         shape=shape if len(shape) > 1 else (),
         split_rule=splits.rule,
         form=_describe_form(examples),
+        shows_labels=examples.target_times is not None,
         duplicates_by={f"{later} in {earlier}": count for (later, earlier), count in shared.items()},
         missing=dict(examples.missing),
         meta={name: few if len(few) <= MAX_VALUES_LISTED else () for name, few in values.items()},
@@ -247,7 +242,7 @@ def _describe_form(examples: Examples) -> str:
         return "texts"
     if examples.target_times is not None:
         rows, columns = examples.x.shape[1:]
-        return f"{SERIES_FORM} {rows} rows by {columns} columns, past values of the target first"
+        return f"windows of {rows} rows by {columns} columns, past values of the target first"
     return IMAGES_ON_DISK_FORM if examples.x.dtype == np.uint8 and not _should_scale(examples) else ""
 
 
@@ -333,7 +328,7 @@ class Splits:
     warnings: tuple[str, ...] = ()
 
 
-def split_rows(examples: Examples, seed: int) -> Splits:
+def split_rows(examples: Examples, seed: int, salt: str = "") -> Splits:
     """Split the examples. Raises `DatasetError` if that is impossible."""
     if len(examples.y) < MIN_ROWS:
         raise DatasetError(f"it has {len(examples.y)} examples, at least {MIN_ROWS} are needed")
@@ -356,24 +351,25 @@ def split_rows(examples: Examples, seed: int) -> Splits:
     rows = {split: np.sort(rows[split]) for split in SPLIT_SHARES}
     warnings: tuple[str, ...] = ()
     if examples.target_times is None:
-        rows |= {split: _hide_order(examples, rows[split]) for split in ("validation", "test")}
+        rows |= {split: _hide_order(examples, rows[split], salt) for split in ("validation", "test")}
     elif examples.times is not None:
         rows, warnings = _drop_overlapping(examples.times, examples.target_times, rows)
     return Splits(rows, _describe_rule(examples, given, seed), (*_check_splits(examples, rows), *warnings))
 
 
-def _hide_order(examples: Examples, rows: Array) -> Array:
+def _hide_order(examples: Examples, rows: Array, salt: str) -> Array:
     """Return the rows of a split in another order if neighbours have similar labels, as in a file that is sorted by
     class: code could tell the labels from the places of the rows.
 
-    The order depends on the whole file, of which code sees only a part without its order.
+    The order depends on the whole file and on the salt, since code may know the file.
     """
     labels = examples.y[rows]
     with np.errstate(all="ignore"):  # labels that are all equal
         likeness = np.corrcoef(labels[1:], labels[:-1])[0, 1] if len(rows) >= MIN_SPLIT_ROWS else 0.0
     if not abs(likeness) * math.sqrt(len(rows)) > MAX_ORDER_SIGMAS:
         return rows
-    digest = hashlib.sha256(to_bytes(examples.y))
+    digest = hashlib.sha256(salt.encode())
+    digest.update(to_bytes(examples.y))
     for part in iterate_slices(len(examples.y), math.prod(examples.x.shape[1:]) * examples.x.dtype.itemsize):
         digest.update(to_bytes(examples.x[part]))
     return np.random.default_rng(int.from_bytes(digest.digest())).permutation(rows)

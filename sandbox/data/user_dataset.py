@@ -109,9 +109,11 @@ class UserDataset:
 def _build_facts(source: UserDataset, seed: int, origin: str) -> DatasetFacts:
     """Cached by fingerprint, because the facts are needed for checking, starting and planning a run."""
     examples = source.load()
+    origin = origin or _hash_examples(examples)
     with source.name_errors():
-        facts = prepare_dataset(examples, seed, name=source.name, title=source.title, source=source.source)
-    return facts.model_copy(update={"origin": origin or _hash_examples(examples)})
+        return prepare_dataset(
+            examples, seed, name=source.name, title=source.title, source=source.source, origin=origin
+        )
 
 
 def _hash_examples(examples: Examples) -> str:

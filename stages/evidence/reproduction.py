@@ -27,11 +27,11 @@ from labwright.record.python_syntax import collect_strings
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import PrintedValue, to_plain_text
 from labwright.record.retention import find_deletion_setting
-from labwright.record.run_folder import RunFolder, hash_texts, read_source
+from labwright.record.run_folder import RunFolder, hash_texts, read_source, write_file
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.nodes import KIND_NAMES, Node
-from labwright.sandbox.datasets import DatasetSources, materialise
+from labwright.sandbox.datasets import SALT_FILE, DatasetSources, materialise
 from labwright.sandbox.job import DatasetError, Executor, Job, measure_all
 from labwright.sandbox.metrics import write_formulas
 from labwright.sandbox.results import failure_from_error
@@ -287,6 +287,8 @@ def copy_datasets(state: RunState, run: RunFolder, scratch: RunFolder, sources: 
     """
     scratch.create_folders()
     write_formulas(state.search.plan.metrics, state.search.plan.columns, scratch.labels)
+    salt = run.labels / SALT_FILE  # runs of earlier versions have none
+    write_file(scratch.labels / SALT_FILE, salt.read_text() if salt.is_file() else "")
     for facts in state.search.datasets:
         for source, target in ((run.views, scratch.views), (run.labels, scratch.labels)):
             file = f"{facts.name}.npz"

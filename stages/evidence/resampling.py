@@ -67,7 +67,7 @@ from labwright.sandbox.metrics import (
     read_formulas,
 )
 from labwright.sandbox.repository.command_cells import read_sealed_test_values
-from labwright.sandbox.scoring import iterate_sealed_predictions, read_columns, score_sealed
+from labwright.sandbox.scoring import iterate_sealed_predictions, read_labels, score_sealed
 from labwright.search.hours import explain_sampling_end
 from labwright.search.replication import list_look_replicates, list_unread_nodes
 from labwright.stages.run_context import RunContext
@@ -347,7 +347,7 @@ def _draw_scores(
     assert state.started is not None
     rng = np.random.default_rng([state.started.seed, crc32(facts.name.encode())])
     if cluster:
-        column = read_columns(folder.labels, facts.name, "test")[1].get(cluster)
+        column = read_labels(folder.labels, facts.name, "test").columns.get(cluster)
         if column is None:
             raise SubmissionRefused(f"{facts.name!r} has no column {cluster!r} that defines clusters")
         values, member = np.unique(column, return_inverse=True)

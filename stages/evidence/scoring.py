@@ -49,7 +49,7 @@ from labwright.review.honesty.label_probe import (
     judge_row_replacement,
 )
 from labwright.sandbox.job import Job, JobOutcome, SubmissionRefused
-from labwright.sandbox.scoring import SubmittedPredictions, compute_chance_level, read_final_predictions
+from labwright.sandbox.scoring import SubmittedPredictions, read_final_predictions
 from labwright.stages.evidence.resampling import resample_differences, score_node
 from labwright.stages.measuring import TooLate, measure_job
 from labwright.stages.nodes.node_cells import build_rerun_job, has_nondeterminism, list_measured_cells
@@ -279,7 +279,7 @@ class _NodeProbes:
         (`stages.cost_table`)."""
         metric, result, runs = self.context.plan.primary_metric, ProbeResult("still", ""), 0
         measured: tuple[Measurement, ...] = ()
-        chance = await to_thread(compute_chance_level, self.context.folder.labels, metric.name)
+        chance = self.context.state.search.constants.get(metric.name, {})
         try:
             if not any(".y" in text for text in select_code(self.code).values()):
                 raise ProbeNotRunError("not run: the code does not read labels")

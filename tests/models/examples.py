@@ -73,7 +73,6 @@ from labwright.models.roles.paper_writing import (
 from labwright.models.roles.repository import PatchingInputs, ShownRepository
 from labwright.models.roles.study_plan import (
     AblationPlanInputs,
-    CatalogueEntry,
     MissingAblationsInputs,
     PlanInputs,
     RepositoryPlanInputs,
@@ -122,6 +121,7 @@ from labwright.record.schema.repository import CommandSpace
 from labwright.record.source_tree import ArmCode
 from labwright.record.tuning_results import ChosenSetting
 from labwright.review.judge.judge import read_rubric
+from labwright.sandbox.datasets import BundledDataset
 from tests.hypotheses import make_hypotheses
 from tests.models import revision_examples
 from tests.models.ablation_examples import INPUTS as ABLATIONS
@@ -505,15 +505,8 @@ OUTLINE = PaperOutline(
     ),
 )
 CATALOGUE = (
-    CatalogueEntry(
-        name="digits",
-        title="Digits",
-        examples=1797,
-        features=64,
-        classes=10,
-        sizes={"train": 898, "dev": 180, "validation": 359, "test": 359},
-    ),
-    CatalogueEntry(name="diabetes", title="Diabetes", examples=442, features=10, classes=0),
+    BundledDataset("digits", "Digits", 1797, 64, classes=10).build_facts(0),
+    BundledDataset("diabetes", "Diabetes", 442, 10).build_facts(0),
 )
 INPUTS: dict[str, BaseModel] = {
     "plan": PlanInputs(

@@ -6,8 +6,8 @@ from pydantic import BaseModel
 
 from labwright.models.roles.ideation import PageText
 from labwright.models.roles.node_assessment import CodeReaderInputs
-from labwright.models.roles.study_plan import CatalogueEntry, PriorSearchInputs, PriorWorkInputs, ProtocolReviewInputs
-from labwright.record.schema.data_plan import DataPlan
+from labwright.models.roles.study_plan import PriorSearchInputs, PriorWorkInputs, ProtocolReviewInputs
+from labwright.record.schema.data_plan import DataPlan, DatasetFacts
 from labwright.record.schema.hypotheses import ProtocolFinding, ReviewedFinding
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.prior_work import PriorPaper, PriorUse, SharedPriorUse
@@ -47,7 +47,7 @@ HOURS = (
 )
 
 
-def make_inputs(idea: Idea, plan: DataPlan, catalogue: tuple[CatalogueEntry, ...]) -> dict[str, BaseModel]:
+def make_inputs(idea: Idea, plan: DataPlan, catalogue: tuple[DatasetFacts, ...]) -> dict[str, BaseModel]:
     """One of each."""
     return {
         "prior_search": PriorSearchInputs(idea=idea, most=3),

@@ -38,7 +38,7 @@ GOOD = AxesFacts(
     xticks=6,
     yticks=5,
 )
-PAGE = FigureFacts(axes=(GOOD,), width_inches=5.0, height_inches=3.0, dpi=200, smallest_font=8.0, smallest_text="0.2")
+PAGE = FigureFacts(axes=(GOOD,), width_inches=5.0, height_inches=3.0, smallest_font=8.0, smallest_text="0.2")
 
 
 def figure(*axes: AxesFacts, **fields: object) -> Figure:

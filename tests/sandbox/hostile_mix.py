@@ -26,7 +26,7 @@ from labwright.sandbox.settings import SandboxSettings
 from tests.jobs import cell_tasks
 from tests.sandbox.conftest import DatasetStore, holds_eventually, run_alone
 
-CELLS = 8
+CELLS = 6
 """Number of hostile cells, and of honest ones."""
 FOLDER_ACTS = """
 # None writes through its own link: without a sandbox that would change the user's files.
@@ -175,9 +175,9 @@ ENDING_ACTS = ("raises", "exits", "crashes", "kills", "ends", "breaks_out")
 
 
 def deal_acts(rng: Random) -> dict[str, list[str]]:
-    """Return the acts of each hostile cell: all of `ACTS` once, two to a cell, then one of `ENDING_ACTS`."""
+    """Return the acts of each hostile cell: all of `ACTS` once, two or three to a cell, then one of `ENDING_ACTS`."""
     acts, ends = rng.sample(ACTS, len(ACTS)), rng.sample(ENDING_ACTS, len(ENDING_ACTS))
-    return {f"hostile{n}": [*acts[2 * n : 2 * n + 2], ends[n % len(ends)]] for n in range(CELLS)}
+    return {f"hostile{n}": [*acts[n::CELLS], ends[n]] for n in range(CELLS)}
 
 
 @dataclass(frozen=True)

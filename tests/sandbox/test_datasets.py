@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from labwright.record.schema.data_plan import DatasetFacts
-from labwright.sandbox.datasets import materialise, read_materialised
+from labwright.sandbox.data.preparation import split_rows
+from labwright.sandbox.datasets import SALT_FILE, build_registry, find_user_salt, materialise, read_materialised
 
 
 def make(name: str, base: Path, seed: int = 3) -> DatasetFacts:
@@ -35,12 +37,30 @@ def test_no_view_lets_code_check_guesses_of_labels(tmp_path: Path) -> None:
         assert not any(facts.fingerprint in str(view[name]) for name in view.files)
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_another_cut(tmp_path: Path) -> None:
-    first, second, other = (make("wine", tmp_path / name, seed) for name, seed in (("a", 3), ("b", 3), ("c", 4)))
+def test_the_same_seed_and_secret_give_the_same_bytes(tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / name / "labels").mkdir(parents=True)
+        (tmp_path / name / "labels" / SALT_FILE).write_text("a secret")
+    places = (("a", 3), ("b", 3), ("c", 4), ("d", 3))
+    first, second, other, hidden = (make("wine", tmp_path / name, seed) for name, seed in places)
     assert first == second
-    assert first.fingerprint != other.fingerprint
+    assert len({one.fingerprint for one in (first, other, hidden)}) == 3
     for part in ("views", "labels"):
         assert (tmp_path / "a" / part / "wine.npz").read_bytes() == (tmp_path / "b" / part / "wine.npz").read_bytes()
+
+
+def test_who_knows_a_sorted_file_does_not_know_the_order_of_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    facts = make("iris", tmp_path)
+    assert make("iris", tmp_path / "again") == facts, "runs of one user have one secret"
+    salt, examples = (tmp_path / "labels" / SALT_FILE).read_text(), build_registry()["iris"].load()
+    assert salt == find_user_salt().read_text() and len(salt) == 32
+    own, known = (split_rows(examples, 3, one).rows["test"] for one in (salt, ""))
+    with np.load(tmp_path / "labels" / "iris.npz") as labels:
+        assert np.array_equal(labels["test_y"], examples.y[own])
+    assert sorted(own) == sorted(known) and (examples.y[own] == examples.y[known]).mean() < 0.7
 
 
 def test_what_is_there_is_kept_and_what_is_damaged_is_mended(tmp_path: Path) -> None:

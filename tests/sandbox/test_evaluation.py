@@ -126,6 +126,7 @@ def values(found: tuple[Measurement, ...] | str) -> dict[tuple[str, str], float]
 
 
 async def test_policies_are_evaluated_and_test_is_sealed_until_asked_for(tmp_path: Path) -> None:
+    """By the scorer that was frozen, on what was sealed."""
     place = Place(tmp_path, grid=WALK)
     outcome, tests = await place.run(POLICIES)
     assert outcome.failure is None
@@ -138,6 +139,15 @@ async def test_policies_are_evaluated_and_test_is_sealed_until_asked_for(tmp_pat
     assert not isinstance(tests, str) and {one.split for one in tests} == {"test"}
     again, _ = await place.run(POLICIES)
     assert again.measurements == outcome.measurements
+    (tmp_path / "scorers" / "grid.py").write_text(WALK.replace("40", "41"))
+    with pytest.raises(SubmissionRefused, match="was changed after it was frozen"):
+        read_frozen_scorers(tmp_path / "scorers")
+    (tmp_path / "scorers" / "grid.py").write_text(WALK)
+    (tmp_path / "job" / "sealed" / next(name for name in again.sealed if name.endswith("bin"))).write_bytes(b"x")
+    executor = place.open_executor()
+    with pytest.raises(SubmissionRefused, match="was changed after sealing"):
+        await executor.evaluate(tmp_path / "job", seed=3, sealed=again.sealed)
+    await executor.close()
 
 
 async def test_a_scorer_of_predictions_gives_its_metric_beside_ours(tmp_path: Path) -> None:
@@ -222,20 +232,6 @@ with open("submissions.jsonl", "w") as file:
 """)
     assert outcome.measurements == () and outcome.failure is not None
     assert "neither a file nor a folder" in outcome.failure.message and "neither a file nor a folder" in str(tests)
-
-
-async def test_a_frozen_scorer_that_was_changed_is_not_run(tmp_path: Path) -> None:
-    place = Place(tmp_path, grid=WALK)
-    outcome, _ = await place.run(POLICIES)
-    (tmp_path / "scorers" / "grid.py").write_text(WALK.replace("40", "41"))
-    with pytest.raises(SubmissionRefused, match="was changed after it was frozen"):
-        read_frozen_scorers(tmp_path / "scorers")
-    (tmp_path / "scorers" / "grid.py").write_text(WALK)
-    (tmp_path / "job" / "sealed" / next(name for name in outcome.sealed if name.endswith("bin"))).write_bytes(b"x")
-    executor = place.open_executor()
-    with pytest.raises(SubmissionRefused, match="was changed after sealing"):
-        await executor.evaluate(tmp_path / "job", seed=3, sealed=outcome.sealed)
-    await executor.close()
 
 
 # --- reading a scorer -------------------------------------------------------------------------------------------------

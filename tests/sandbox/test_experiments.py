@@ -169,9 +169,6 @@ async def test_one_file_runs_as_a_node_would(tmp_path: Path) -> None:
     assert outcome.failure is None
     assert {(one.dataset, one.seed) for one in outcome.measurements} == {("wine", 2)}
     assert sorted(tmp_path.iterdir()) == before
-    kept = await run_file(tmp_path / "exp.py", folder=tmp_path / "kept")
-    assert kept.failure is None
-    assert (tmp_path / "kept" / "node.ipynb").is_file()
 
 
 async def test_forged_artifacts_have_the_limit_of_submitted_ones(bench: KernelBench) -> None:

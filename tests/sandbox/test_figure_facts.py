@@ -115,7 +115,7 @@ def test_what_was_drawn_is_told_with_its_values_and_looks(plt: Any) -> None:
     assert flat.constant and flat.interval
     assert (bars.kind, bars.hatch, bars.points, bars.mean) == ("bar", "//", 5, 3)
     assert found.legend_entries == ("plain", "flat", "bars")
-    assert found.xticks is not None and found.xticks > 3 and not found.xwords and found.ylimits is not None
+    assert found.xticks is not None and found.xticks > 3 and not found.xwords and found.xlimits is not None
 
 
 def test_bands_words_scales_and_colour_bars(plt: Any) -> None:
@@ -140,7 +140,7 @@ def test_texts_that_are_cut_off_or_lie_on_each_other(plt: Any) -> None:
     axes.plot(X)
     axes.set(xlabel="epoch", ylabel="loss")
     page = page_of(figure)
-    assert page.clipped == () and page.overlaps == () and page.smallest_font == 10.0 and not page.cut and not page.error
+    assert page.clipped == () and page.overlaps == () and page.smallest_font == 10.0 and not page.error
     axes.text(2, 2, "one thing")
     axes.text(2, 2.05, "another thing", fontsize=4)
     axes.set_title("a title that is a good deal longer than the four inches of the figure that it stands on")
@@ -167,7 +167,7 @@ def test_a_saved_figure_is_measured_as_it_was_saved(
     figure.savefig(tmp_path / f"a.{ending}", **options)
     page = FigureFacts.model_validate_json((tmp_path / f"a.{ending}.facts.json").read_text())
     assert ("a name of some length" in page.clipped) == clipped and "b" not in page.clipped
-    assert page.overlaps == () and page.dpi == options.get("dpi", 100.0) and figure.dpi == 100.0
+    assert page.overlaps == () and figure.dpi == 100.0
     assert page.height_inches == 2.0 if clipped else page.height_inches > 2.3
 
 
@@ -195,10 +195,9 @@ def test_time_and_room_are_bounded(plt: Any, monkeypatch: pytest.MonkeyPatch) ->
     figure, axes = plt.subplots()
     for k in range(500):
         axes.text(k % 20, k // 20, str(k))
-    assert page_of(figure).cut
+    assert page_of(figure).smallest_font == 10.0
+    assert len(_figures.collect_texts(figure, np.inf)) == _figures.MAX_TEXTS
     monkeypatch.setattr(_figures, "MAX_FIGURE_SECONDS", -1.0)
-    page = page_of(plt.figure(figsize=(2, 2)))
-    assert not page.cut and page.smallest_font is None
     figure, axes = plt.subplots()
     axes.plot(X)
-    assert page_of(figure).cut
+    assert page_of(figure).smallest_font is None

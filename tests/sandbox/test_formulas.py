@@ -27,7 +27,7 @@ from labwright.sandbox.metrics import (
     rates_predictions,
     write_formulas,
 )
-from labwright.sandbox.scoring import compute_chance_level, score_sealed, score_submissions, seal_test_predictions
+from labwright.sandbox.scoring import compute_constants, score_sealed, score_submissions, seal_test_predictions
 from tests.sandbox.test_scoring import put
 
 sk: Any = untyped
@@ -167,11 +167,8 @@ def test_groups_of_a_file_are_scored_on_validation_and_sealed_test(tmp_path: Pat
         "secret": tuple(sorted(f"SECRET{i}-{s}" for i in range(7) for s in ("no", "yes"))),
     }
     assert facts.columns == ("x", "z")
-    write_formulas(
-        (MetricSpec(name="worst_ward", formula="worst(accuracy, by=ward)", higher_is_better=True),),
-        (),
-        tmp_path / "labels",
-    )
+    metrics = [MetricSpec(name="worst_ward", formula="worst(accuracy, by=ward)", higher_is_better=True)]
+    write_formulas(metrics, (), tmp_path / "labels")
     labels = np.load(tmp_path / "labels" / "wards.npz")
     attempt = tmp_path / "attempt"
     attempt.mkdir()
@@ -194,7 +191,7 @@ def test_groups_of_a_file_are_scored_on_validation_and_sealed_test(tmp_path: Pat
     ward = labels["test_meta"][:, 0]
     [worst] = [one.value for one in tests if one.name == "worst_ward" and one.condition == "a"]
     assert worst == min(share(p[ward == w] == y[ward == w]) for w in "abc")
-    assert 0 < compute_chance_level(tmp_path / "labels", "worst_ward")["wards"] < 1
+    assert 0 < compute_constants(tmp_path / "labels", metrics)["worst_ward"]["wards"] < 1
 
 
 COLUMNS = (
@@ -221,11 +218,8 @@ def test_formulas_read_columns_that_the_code_submitted(tmp_path: Path) -> None:
         "clean": "within(accuracy, by=marked, group=0)",
         "worst_ward": "worst(accuracy, by=ward)",
     }
-    write_formulas(
-        tuple(MetricSpec(name=name, formula=text, higher_is_better=True) for name, text in metrics.items()),
-        COLUMNS,
-        tmp_path / "labels",
-    )
+    planned = [MetricSpec(name=name, formula=text, higher_is_better=True) for name, text in metrics.items()]
+    write_formulas(planned, COLUMNS, tmp_path / "labels")
     labels = np.load(tmp_path / "labels" / "wards.npz")
     attempt = tmp_path / "attempt"
     attempt.mkdir()
@@ -244,7 +238,7 @@ def test_formulas_read_columns_that_the_code_submitted(tmp_path: Path) -> None:
         assert grades == dict.fromkeys(("follows", "unmarked", "clean"), "computed") | dict.fromkeys(
             ("worst_ward", "accuracy"), "scored"
         )
-    assert not compute_chance_level(tmp_path / "labels", "follows")
+    assert list(compute_constants(tmp_path / "labels", planned)) == ["worst_ward"], "the others need columns of code"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from labwright.sandbox.job import SubmissionRefused
 from labwright.sandbox.results import collect_figures, hash_arrays, hash_artifacts, measure_attempt
 from labwright.sandbox.scoring import score_submissions
 from labwright.sandbox.workspace import copy_arm_artifacts
+from tests.jobs import make_facts_json
 
 EXPERIMENTS = [
     ("Path('measurements.jsonl').write_text('[1, 2]\\n')", "measurements.jsonl line 1 was not written by lab"),
@@ -118,8 +119,8 @@ def test_submissions_that_would_take_hours_to_score_are_refused(
 ) -> None:
     monkeypatch.setattr(scoring, "_MAX_TOTAL_NUMBERS", 8 * 2 * 3)
     (tmp_path / "labels").mkdir()
-    truth, about = np.arange(8) % 2, np.array(json.dumps({"classes": 2}))
-    np.savez(tmp_path / "labels" / "d.npz", meta=about, validation_y=truth, test_y=truth)
+    truth = np.arange(8) % 2
+    np.savez(tmp_path / "labels" / "d.npz", meta=make_facts_json(2), validation_y=truth, test_y=truth)
     line = {"dataset": "d", "split": split, "kind": "predictions", "condition": "m"}
     for step in range(4):
         write_file(tmp_path, f"submissions/{step:040x}.npz", _pack(predictions=np.arange(8) % 2))

@@ -1,8 +1,7 @@
-"""The real hub clients with a local hub: lookup, download and offline use."""
+"""The real hub clients with a local hub: lookup, plan, download and offline use."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -16,58 +15,53 @@ from tests.sandbox.hub_server import COMMIT, Hub, running_hub
 pytestmark = pytest.mark.slow
 
 QUESTIONS = "question,answer\n" + "".join(f"what is {i} and {i}?,{'odd' if i % 2 else 'even'}\n" for i in range(400))
-CONFIG = """
+ALLOWED = "sandbox: {allowed: ['model:tiny/net@v1', 'data:qa=hf:tiny/qa,revision=main,target=answer']}\n"
+NAMED = """
 data: [{name: qa, hub: tiny/qa, revision: main, target: answer}]
 sandbox: {pretrained: [tiny/net@v1]}
 """
 LOOK = """
-from pathlib import Path
-from labwright.sandbox.data.user_dataset import UserDataset
-from labwright.sandbox.data.spec import parse_spec
-from labwright.sandbox.job import PretrainedError
 from labwright.sandbox.hub import HubOffers
+from labwright.sandbox.job import PretrainedError
 from labwright.sandbox.settings import SandboxSettings
-try:
-    allowed = ["model:tiny/net@v1", "data:qa=hf:tiny/qa,target=answer"]
-    for one in HubOffers(SandboxSettings(allowed=allowed)).offers:
-        print(one)
-except PretrainedError as error:
-    print(error)
+for allowed in (["model:tiny/net@v1", "data:qa=hf:tiny/qa,target=answer"], ["model:tiny/absent@v1"]):
+    try:
+        for one in HubOffers(SandboxSettings(allowed=allowed)).offers:
+            print(one)
+    except PretrainedError as error:
+        print(error)
 """
-
-COMMANDS = """
-import json
+ABSENT = (
+    "sandbox.allowed: model tiny/absent@v1 is neither on the hub nor in the local cache: check the name, or run "
+    "scientist prefetch with a network"
+)
+PREFETCH = """
 import sys
 from labwright.agent.cli import main
-print([main(words) for words in json.loads(sys.argv[1])])
+print([main(["prefetch", sys.argv[1]])])
 """
-"""Runs several commands in one process and prints their exit codes."""
-
-MARK = """
+PLAN = """
 import contextlib
 import os
+import sys
 import urllib.error
 import urllib.request
-with contextlib.suppress(urllib.error.HTTPError):
-    urllib.request.urlopen(os.environ["HF_ENDPOINT"] + "/mark")
-"""
-"""Leaves a mark between the requests to the hub."""
-
-PLAN = f"""
-import sys
 from pathlib import Path
 import yaml
 from labwright.agent.cli import main
-out, other, *run = sys.argv[1:]
+named, out, other, *run = sys.argv[1:]
 codes = [main([*run, "--out", out])]
-{MARK}
+with contextlib.suppress(urllib.error.HTTPError):
+    urllib.request.urlopen(os.environ["HF_ENDPOINT"] + "/mark")
 text = Path(out).read_text()
 text = text.replace(yaml.safe_load(text)["datasets"][0]["name"], "qa") + "pretrained: [tiny/net@v1]\\n"
 Path(out).write_text(text)
 Path(other).write_text(text.replace("tiny/net@v1", "tiny/other@v1"))
-print([*codes, *(main([*run, "--plan", one]) for one in (out, other))])
+codes += [main([*run, "--plan", one]) for one in (out, other)]
+print([*codes, main(["prefetch", named])])
 """
-"""Writes a plan, names a dataset and a model of the hub in it, and one that is not there, and takes both plans."""
+"""Writes a plan, leaves a mark between the requests to the hub, names a dataset and a model of the hub in the plan, and
+in another one a model that is not there, takes both plans, and fetches what a configuration names."""
 
 
 @pytest.fixture
@@ -100,43 +94,30 @@ def program(hub: Hub, home: Path, *words: str, network: bool = True) -> subproce
     )
 
 
-def before_mark(hub: Hub) -> list[str]:
-    return hub.requests[: hub.requests.index("GET /mark")]
-
-
-def test_what_the_hub_tells_is_fetched_once_and_is_there_without_a_network(hub: Hub, tmp_path: Path) -> None:
-    config = tmp_path / "c.yaml"
-    config.write_text(CONFIG)
-    before = program(hub, tmp_path / "hf", "-c", LOOK, network=False)
-    assert before.stdout.startswith("sandbox.allowed: model tiny/net@v1 is neither on the hub nor")
-    prefetch = ("prefetch", str(config))
-    first = program(hub, tmp_path / "hf", "-c", LOOK + MARK + COMMANDS, json.dumps([prefetch]))
-    fetched = ["data qa: hf:tiny/qa, 400 examples", f"pretrained tiny/net@v1: commit {COMMIT}", "[0]"]
-    assert first.stdout.splitlines() == [
-        f"tiny/net@v1: tiny/net at {COMMIT[:12]}, 1.5 MB, licence mit",
-        f"qa: tiny/qa at {COMMIT[:12]}, 0.0 MB, licence mit",
-        *fetched,
-    ], first
-    assert before_mark(hub) and not any("resolve" in one for one in before_mark(hub))  # a lookup downloads nothing
-    assert any(one.startswith("GET /large/models/tiny/net") for one in hub.requests)
+def test_what_the_hub_offers_is_fetched_once_and_is_there_without_a_network(hub: Hub, tmp_path: Path) -> None:
+    allowed, named, out = tmp_path / "allowed.yaml", tmp_path / "named.yaml", tmp_path / "plan.yaml"
+    allowed.write_text(ALLOWED)
+    named.write_text(NAMED)
+    idea = Path(__file__).parents[2] / "examples" / "ideas" / "label_noise_calibration.json"
+    run = ("run", "--idea", str(idea), "--config", str(allowed), "--dry-run", "--runs", str(tmp_path))
+    places = (str(named), str(out), str(tmp_path / "other.yaml"))
+    first = program(hub, tmp_path / "hf", "-c", LOOK + PLAN, *places, *run)
+    offers = [f"tiny/net@v1: tiny/net at {COMMIT[:12]}, 1.5 MB, licence mit"]
+    assert first.stdout.splitlines()[:3] == [*offers, f"qa: tiny/qa at {COMMIT[:12]}, 0.0 MB, licence mit", ABSENT]
+    fetched = ["data qa: hf:tiny/qa, 400 examples", f"pretrained tiny/net@v1: commit {COMMIT}"]
+    assert first.stdout.splitlines()[-3:] == [*fetched, "[0, 0, 2, 0]"], first
+    assert offers[0] in " ".join("\n".join(first.stdout.splitlines()[3:]).split()), "and the plan says what it uses"
+    assert "unknown pretrained model 'tiny/other@v1'" in first.stderr
+    before, after = hub.requests[: hub.requests.index("GET /mark")], hub.requests[hub.requests.index("GET /mark") :]
+    assert before and not any("resolve" in one for one in before), "a lookup downloads nothing"
+    assert sum(one.startswith("GET /large/models/tiny/net") for one in after) == 1
     assert not any("tf_model.h5" in one for one in hub.requests)
-    again = program(hub, tmp_path / "hf", "-c", COMMANDS + LOOK, json.dumps([prefetch]), network=False)
+    again = program(hub, tmp_path / "hf", "-c", PREFETCH + LOOK, str(named), network=False)
     assert again.returncode == 0, again
     assert again.stdout.splitlines() == [
         *fetched,
+        "[0]",
         f"tiny/net@v1: tiny/net at {COMMIT[:12]}, 1.5 MB, licence unknown",
         "qa: tiny/qa at main, size unknown, licence unknown",
+        ABSENT,
     ], again
-
-
-def test_a_plan_takes_of_the_hub_what_is_offered(hub: Hub, tmp_path: Path) -> None:
-    config, out = tmp_path / "c.yaml", tmp_path / "plan.yaml"
-    idea = Path(__file__).parents[2] / "examples" / "ideas" / "label_noise_calibration.json"
-    config.write_text("sandbox: {allowed: ['model:tiny/net@v1', 'data:qa=hf:tiny/qa,revision=main,target=answer']}\n")
-    run = ("run", "--idea", str(idea), "--config", str(config), "--dry-run", "--runs", str(tmp_path))
-    taken = program(hub, tmp_path / "hf", "-c", PLAN, str(out), str(tmp_path / "other.yaml"), *run)
-    assert taken.stdout.endswith("[0, 0, 2]\n"), taken
-    assert before_mark(hub) and not any("resolve" in one for one in before_mark(hub)), taken
-    assert f"tiny/net@v1: tiny/net at {COMMIT[:12]}, 1.5 MB, licence mit" in " ".join(taken.stdout.split())
-    assert any(one.startswith("GET /large/models/tiny/net") for one in hub.requests)
-    assert "unknown pretrained model 'tiny/other@v1'" in taken.stderr

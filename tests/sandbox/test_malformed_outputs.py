@@ -19,6 +19,7 @@ from labwright.sandbox.job import SubmissionRefused
 from labwright.sandbox.results import hash_arrays, measure_attempt
 from labwright.sandbox.scoring import score_sealed, seal_test_predictions
 from labwright.stages.nodes.node_plots import PlotArrays
+from tests.jobs import make_facts_json
 
 HEADERS = (
     "{'descr': '<f8', 'fortran_order': False, 'shape': (-1,)}",
@@ -153,7 +154,7 @@ def test_what_sealing_says_does_not_depend_on_labels(tmp_path: Path, labels: Pat
             own / "diabetes.npz",
             test_y=(spread * y).astype(np.float32),
             validation_y=y.astype(np.float32),
-            meta=np.array(json.dumps({"classes": 0})),
+            meta=make_facts_json(0),
         )
         submitted(folder, npz(predictions=np.full(len(y), 1e40)), dataset="diabetes", split="test", kind="predictions")
         said.add(json.dumps(sorted(seal_test_predictions(folder, own))))

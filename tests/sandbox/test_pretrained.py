@@ -49,15 +49,15 @@ def put(repository: Path, name: str, content: bytes) -> None:
 
 
 def test_a_model_is_copied_and_hashed_once(hub: Path, tmp_path: Path) -> None:
-    fetched = provide_model(MODEL, tmp_path / "store", hub=hub)
+    fetched = provide_model(MODEL, tmp_path / "store")
     facts = json.loads((fetched.parent / "fetched.json").read_text())
     assert (facts["commit"], facts["size"]) == (COMMIT, 6)
     files = sorted(path for path in fetched.rglob("*") if path.is_file())
     assert [str(path.relative_to(fetched)) for path in files] == ["config.json", "sub/vocab.txt"]
     assert not any(path.is_symlink() or path.stat().st_mode & 0o222 for path in files)
     put(hub / "models--tiny--bert", "config.json", b"changed")
-    assert provide_model(MODEL, tmp_path / "store", hub=hub) == fetched
-    other = provide_model(MODEL, tmp_path / "other", hub=hub)
+    assert provide_model(MODEL, tmp_path / "store") == fetched
+    other = provide_model(MODEL, tmp_path / "other")
     assert json.loads((other.parent / "fetched.json").read_text())["sha256"] != facts["sha256"]
 
 
@@ -112,7 +112,7 @@ async def test_a_kernel_loads_a_pretrained_model(hub: Path, store: DatasetStore,
     library.BertModel(config).save_pretrained(tmp_path / "made")
     for path in (tmp_path / "made").iterdir():
         put(hub / "models--tiny--bert", path.name, path.read_bytes())
-    fetched = provide_model(MODEL, tmp_path / "store", hub=hub)
+    fetched = provide_model(MODEL, tmp_path / "store")
     executor = LocalExecutor(
         1, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache, pretrained={str(MODEL): fetched}
     )

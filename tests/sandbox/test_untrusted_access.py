@@ -39,7 +39,6 @@ ALLOWED = {
     "sandbox/cluster/executor.py": HOST,
     "sandbox/data/frames.py": DATA,
     "sandbox/data/tables.py": DATA,
-    "sandbox/data/npz.py": DATA,
     "sandbox/data/user_dataset.py": DATA,
     "sandbox/data/preparation.py": DATA,
     "sandbox/datasets.py": DATA,
@@ -90,15 +89,16 @@ ALLOWED = {
 
 def find_path_accesses(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield line and name of each call that resolves a path by itself."""
+    nodes = list(ast.walk(tree))
     ours = {
         alias.asname or alias.name
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.ImportFrom) and node.module == MODULE
         for alias in node.names
     }
     opened = {
         item.optional_vars.id
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.With)
         for item in node.items
         if isinstance(item.optional_vars, ast.Name)
@@ -107,12 +107,12 @@ def find_path_accesses(tree: ast.Module) -> Iterator[tuple[int, str]]:
         and item.context_expr.func.id in ours
     } | {
         node.arg
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.arg)
         and isinstance(node.annotation, ast.Name)
         and node.annotation.id in ("BufferedReader", "BytesIO")
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if not isinstance(node, ast.Call):
             continue
         match node.func:

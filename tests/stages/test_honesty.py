@@ -37,7 +37,7 @@ from labwright.review.honesty.label_probe import (
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job, JobOutcome
-from labwright.sandbox.scoring import compute_chance_level, read_final_predictions
+from labwright.sandbox.scoring import compute_constants, read_final_predictions
 from labwright.sandbox.settings import SandboxSettings
 from labwright.search.settings import SearchSettings
 from labwright.stages.cost_table import CostTable
@@ -300,8 +300,7 @@ async def test_each_probe_finds_a_cheat_that_the_other_does_not(
         await executor.close()
     assert [one.failure for one in outcomes] == [None] * 3
     before, after, replaced = (read_final_predictions(tmp_path / name, labels) for name in probes)
-    learned = judge_label_permutation(
-        plain.measurements, permuted.measurements, metric=metric, chance=compute_chance_level(labels, metric.name)
-    )
+    chance = compute_constants(labels, [metric])[metric.name]
+    learned = judge_label_permutation(plain.measurements, permuted.measurements, metric=metric, chance=chance)
     found = bool(find_arms_ignoring_labels(before, after, PLAN)) or learned.outcome == "still"
     assert (found, judge_row_replacement(before, replaced, PLAN).outcome == "still") == (labels_found, rows_found)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labwright.models.roles.study_plan import CatalogueEntry
 from labwright.record.schema.data_plan import (
     Arm,
     DataPlan,
+    DatasetFacts,
     DatasetUse,
     FrozenScorer,
     Level,
@@ -25,10 +25,9 @@ from tests.hypotheses import make_hypotheses
 SIZES = {"train": 100, "dev": 20, "validation": 40, "test": 40}
 
 
-def entry(name: str, classes: int, **more: Any) -> CatalogueEntry:
-    return CatalogueEntry.model_validate(
-        {"name": name, "title": name, "examples": 200, "features": 3, "classes": classes, "sizes": SIZES, **more}
-    )
+def entry(name: str, classes: int, **more: Any) -> DatasetFacts:
+    known: dict[str, Any] = {"source": f"csv:{name}.csv", "features": 3, "sizes": SIZES, "fingerprint": "", "seed": 0}
+    return DatasetFacts(name=name, title=name, classes=classes, **(known | more))
 
 
 CATALOGUE = {
@@ -37,9 +36,9 @@ CATALOGUE = {
         entry("wine", 3),
         entry("digits", 10),
         entry("diabetes", 0),
-        entry("folder", 0, own=True, task="none", sizes={}),
-        entry("policy", 0, own=True, task="none", sizes={}),
-        entry("small", 2, own=True, task="classification", sizes={"train": 5, "dev": 1, "validation": 0, "test": 0}),
+        entry("folder", 0, task="none", sizes={}),
+        entry("policy", 0, task="none", sizes={}),
+        entry("small", 2, task="classification", sizes={"train": 5, "dev": 1, "validation": 0, "test": 0}),
     )
 }
 SCORERS = {
@@ -102,7 +101,7 @@ def test_an_ablation_runs_with_the_setting_of_a_compared_arm() -> None:
 def test_a_column_of_the_code_has_a_name_of_its_own() -> None:
     assert not any("column" in one for one in find_faults(with_column("mark")))
     assert any("unknown column 'mark'" in one for one in find_faults(with_column("hint")))
-    marked = CATALOGUE | {"digits": entry("digits", 10, own=True, task="classification", meta={"mark": ()})}
+    marked = CATALOGUE | {"digits": entry("digits", 10, task="classification", meta={"mark": ()})}
     assert any(
         "give the column that the code makes another" in one
         for one in PlanChoices(marked).find_design_faults(with_column("mark"))

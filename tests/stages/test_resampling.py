@@ -57,6 +57,7 @@ from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
 from tests.fake_executor import FakeExecutor
 from tests.hypotheses import make_hypotheses
+from tests.jobs import make_facts_json
 from tests.search.scripted_search import PLAN, new_log
 
 EXAMPLES, CLASSES = 120, 3
@@ -76,7 +77,7 @@ def run_of(root: Path, probabilities: Probabilities, *, score: bool = True) -> t
     folder, log = RunFolder(root), new_log()
     folder.create_folders()
     truth = np.random.default_rng(0).integers(0, CLASSES, size=EXAMPLES)
-    np.savez(folder.labels / "digits.npz", test_y=truth, meta=np.array(json.dumps({"classes": CLASSES})))
+    np.savez(folder.labels / "digits.npz", test_y=truth, meta=make_facts_json(CLASSES))
     assert log.state.search.data_plan is not None
     facts = DatasetFacts(
         name="digits", source="made", features=2, classes=CLASSES, sizes={"test": EXAMPLES}, fingerprint="ab", seed=0
@@ -216,7 +217,7 @@ def test_whole_clusters_are_drawn_and_without_their_column_the_interval_is_over_
         folder.labels / "digits.npz",
         test_y=truth,
         test_meta=farms[:, None],
-        meta=np.array(json.dumps({"classes": CLASSES, "meta": {"farm": sorted(set(farms))}})),
+        meta=make_facts_json(CLASSES, meta={"farm": tuple(sorted(set(farms)))}),
     )
     gain = make_hypotheses("method", "baseline", higher=False, smallest=0.1)[0]
     by_farm = gain.model_copy(update={"id": "farms", "unit": "seeds and clusters", "cluster": "farm"})
@@ -260,7 +261,7 @@ def test_what_clusters_of_unlike_size_are_worth_is_told_and_four_decide_nothing(
         folder.labels / "digits.npz",
         test_y=truth,
         test_meta=farms[:, None],
-        meta=np.array(json.dumps({"classes": CLASSES, "meta": {"farm": sorted(set(farms))}})),
+        meta=make_facts_json(CLASSES, meta={"farm": tuple(sorted(set(farms)))}),
     )
     log.append(
         PlanPrepared(datasets=log.state.search.datasets, data_plan=PLAN.model_copy(update={"hypotheses": (gain,)}))

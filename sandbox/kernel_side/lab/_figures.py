@@ -1,14 +1,14 @@
 """Extract facts about a matplotlib figure when it is saved, and write them next to the image as <file>.facts.json.
 
 The format is `record.schema.paper.FigureFacts`. The host treats it as untrusted, since code can write anything there.
-This never makes a plot fail: errors are stored in the field `error`, and after `MAX_FIGURE_SECONDS` the remaining facts
-are left out (`cut`).
+This never makes a plot fail: errors are stored in the field `error`, and labels that remain after `MAX_FIGURE_SECONDS`
+are left out.
 
 Series: error bars belong to their line; reference lines and confidence bands are not series; the boxes of a boxplot
 count once, and so do single bars without a label.
 
 Labels: boxes are matplotlib's `Bbox`, in pixels of the figure's own dpi; rotated labels are not compared with each
-other. Limited to `MAX_TEXTS` labels and the time `until`; the result says whether labels were left out.
+other. Limited to `MAX_TEXTS` labels and the time `until`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice, takewhile
 from typing import Any
 
 import numpy as np
@@ -234,18 +234,14 @@ class FigureText:
     axes: Any = None
 
 
-def collect_texts(figure: Any, until: float) -> tuple[list[FigureText], bool]:
-    """Collect every visible text of a figure that has been drawn; return whether some were left out as well."""
-    items: list[FigureText] = []
-    for item in chain(
+def collect_texts(figure: Any, until: float) -> list[FigureText]:
+    """Collect the visible texts of a figure that has been drawn."""
+    texts = chain(
         *(_iterate_legend(legend, None) for legend in figure.legends),
         *(_iterate_text(artist, "note") for artist in figure.texts),  # includes titles and labels for all panels
         *(_iterate_axes_texts(axes) for axes in figure.axes if axes.get_visible()),
-    ):
-        if len(items) >= MAX_TEXTS or time.monotonic() > until:
-            return items, True
-        items.append(item)
-    return items, False
+    )
+    return list(takewhile(lambda _: time.monotonic() <= until, islice(texts, MAX_TEXTS)))
 
 
 def _iterate_axes_texts(axes: Any) -> Iterator[FigureText]:
@@ -380,9 +376,7 @@ def _write_facts(figure: Any, path: Any, options: dict[str, Any]) -> None:
         if not (options.get("format") or os.path.splitext(path)[1]):  # matplotlib adds an extension if there is none
             path = f"{path.rstrip('.')}.{settings['savefig.format']}"
         try:
-            dpi = options.get("dpi", settings["savefig.dpi"])
-            tight = options.get("bbox_inches", settings["savefig.bbox"]) == "tight"
-            fields = build_facts(figure, tight=tight) | ({} if dpi in ("figure", None) else {"dpi": float(dpi)})
+            fields = build_facts(figure, tight=options.get("bbox_inches", settings["savefig.bbox"]) == "tight")
         except Exception as error:
             fields = {"error": f"{type(error).__name__}: {error}"[:_MAX_TEXT_CHARS]}
         with open(f"{path}.facts.json", "w", encoding="utf-8") as file:
@@ -398,18 +392,18 @@ def build_facts(figure: Any, *, tight: bool = False) -> dict[str, Any]:
     plots = [axes for axes in figure.axes if not _is_colourbar(axes)]
     bars = [axes for axes in figure.axes if _is_colourbar(axes)]
     outside = [text.get_text() for holder in (figure, *figure.legends) for text in holder.texts]
-    fields: dict[str, Any] = {"width_inches": width, "height_inches": height, "dpi": float(figure.dpi)}
-    fields |= {
+    fields: dict[str, Any] = {
+        "width_inches": width,
+        "height_inches": height,
         "axes": [_build_axes_facts(axes, plots) for axes in plots[:_MAX_PANELS]],
         "words": [_truncate(text) for text in outside if text.strip()][:_MAX_WORDS],
         "scales": [_truncate(axes.get_xlabel() or axes.get_ylabel()) for axes in bars],
     }
     try:
-        texts, is_truncated = collect_texts(figure, until)
+        texts = collect_texts(figure, until)
         compared = [item for item in texts if item.kind != "in legend"]
         points, smallest = min(((item.points, item.text) for item in texts if item.points > 0), default=(None, ""))
-        fields |= {"cut": is_truncated, "smallest_font": points, "smallest_text": smallest}
-        fields["overlaps"] = find_overlaps(compared, plots)
+        fields |= {"smallest_font": points, "smallest_text": smallest, "overlaps": find_overlaps(compared, plots)}
         fields["clipped"] = [] if tight else find_clipped(compared, figure.bbox)
         if tight:  # the saved file has the size of the drawing
             box = figure.get_tightbbox()
@@ -453,10 +447,11 @@ def _build_more_facts(axes: Any) -> dict[str, Any]:
         fields |= {
             f"{side}ticks": len(texts),
             f"{side}scale": str(axis.get_scale()),
-            f"{side}limits": list(map(float, ends)) if np.isfinite(ends := axis.get_view_interval()).all() else None,
             f"{side}words": bool(texts) and not any(_is_number(text) for text in texts),
         }
         words += [text for text in texts if not _is_number(text)]
+    if np.isfinite(ends := axes.xaxis.get_view_interval()).all():
+        fields["xlimits"] = list(map(float, ends))
     if axes.name == "polar":  # angles and radii need no names
         fields |= {"xticks": 0, "yticks": 0}
     legend = axes.get_legend()

@@ -12,13 +12,14 @@ from labwright.models.offline.study import load_study
 from labwright.models.roles.experiment_code import CodeInputs, NodeBrief, Program
 from labwright.models.roles.node_assessment import Statistic
 from labwright.models.roles.paper_writing import ClaimLine, ExploratoryComparison, Reference, WriteInputs
-from labwright.models.roles.study_plan import CatalogueEntry, PlanInputs
+from labwright.models.roles.study_plan import PlanInputs
 from labwright.record.result_macros import print_name
 from labwright.record.schema.data_plan import DatasetFacts
 from labwright.record.schema.idea import read_idea
 from labwright.record.schema.nodes import Failure, Node, NodeKind, StageName
 from labwright.record.schema.paper import FinalFigure
 from labwright.review.evidence.violations import ALLOWED_LITERALS, Evidence
+from labwright.sandbox.datasets import BundledDataset
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 IDEA = read_idea(REPOSITORY / "examples" / "ideas" / "label_noise_calibration.json")
@@ -34,7 +35,7 @@ PLAN = load_study().plan
 
 
 def make_plan_inputs(**changes: Any) -> PlanInputs:
-    entries = tuple(CatalogueEntry(name=n, title=n, examples=500, features=f, classes=c) for n, f, c in SIZES)
+    entries = tuple(BundledDataset(n, n, 500, f, c).build_facts(0) for n, f, c in SIZES)
     return PlanInputs(idea=IDEA, catalogue=entries, metrics=METRICS, node_seconds=60.0).model_copy(update=changes)
 
 

@@ -14,8 +14,8 @@ from threadpoolctl import threadpool_limits
 from labwright.models.errors import CatalogueError
 from labwright.models.offline.planning import answer_ablation_plan, answer_missing_ablations, answer_plan
 from labwright.models.offline.table_study import BASELINE, ESTIMATORS, HALF_THE_ROWS, METHOD, STUMPS
-from labwright.models.roles.study_plan import AblationPlanInputs, CatalogueEntry, MissingAblationsInputs
-from labwright.record.schema.data_plan import Arm, DataPlan
+from labwright.models.roles.study_plan import AblationPlanInputs, MissingAblationsInputs
+from labwright.record.schema.data_plan import Arm, DataPlan, DatasetFacts
 from labwright.stages.data_planning import PlanChoices
 from tests.models.examples import INPUTS
 from tests.models.offline.role_inputs import (
@@ -27,13 +27,22 @@ from tests.models.offline.role_inputs import (
     write_program,
 )
 
-CLASSES = CatalogueEntry(
-    name="crops", title="Crops", examples=450, features=5, classes=3, own=True, task="classification", target="crop"
+CLASSES = DatasetFacts(
+    name="crops",
+    title="Crops",
+    source="csv:crops.csv",
+    features=5,
+    classes=3,
+    sizes={"train": 225, "dev": 45, "validation": 90, "test": 90},
+    fingerprint="",
+    seed=0,
+    task="classification",
+    target="crop",
 )
 NUMBERS = CLASSES.model_copy(update={"name": "prices", "classes": 0, "task": "regression", "target": "price"})
 
 
-def make_plan(*entries: CatalogueEntry, metric: str | None = None) -> DataPlan:
+def make_plan(*entries: DatasetFacts, metric: str | None = None) -> DataPlan:
     found = answer_plan(
         make_plan_inputs(
             catalogue=entries,
@@ -56,7 +65,7 @@ def make_plan(*entries: CatalogueEntry, metric: str | None = None) -> DataPlan:
     ],
 )
 def test_the_plan_follows_the_table_and_the_metric_of_the_idea(
-    entry: CatalogueEntry, metric: str | None, names: list[str], estimand: str
+    entry: DatasetFacts, metric: str | None, names: list[str], estimand: str
 ) -> None:
     plan = make_plan(entry, metric=metric)
     assert [one.name for one in plan.metrics] == names
@@ -83,7 +92,7 @@ def test_of_several_tables_each_has_a_hypothesis() -> None:
         ((CLASSES, NUMBERS), "tables of one kind"),
     ],
 )
-def test_data_that_are_no_tables_are_refused(entries: tuple[CatalogueEntry, ...], words: str) -> None:
+def test_data_that_are_no_tables_are_refused(entries: tuple[DatasetFacts, ...], words: str) -> None:
     with pytest.raises(CatalogueError, match=words):
         make_plan(*entries)
 
@@ -125,7 +134,7 @@ def run_cell(experiment: str, arm: str, setting: dict[str, Any], *, classes: int
 
 @pytest.mark.parametrize("arm", [*ESTIMATORS])
 @pytest.mark.parametrize("entry", [CLASSES, NUMBERS])
-def test_every_known_model_fits_and_predicts(entry: CatalogueEntry, arm: str) -> None:
+def test_every_known_model_fits_and_predicts(entry: DatasetFacts, arm: str) -> None:
     plan = make_plan(entry).model_copy(
         update={"arms": (Arm(name=BASELINE, role="baseline"), Arm(name=arm, role="method")), "space": ()}
     )
