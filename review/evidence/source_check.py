@@ -16,7 +16,6 @@ from labwright.record.result_macros import ClaimKey, ResultMacroUse, to_plain_te
 from labwright.record.schema.paper import PaperDraft
 from labwright.review.evidence import latex_scanner, number_words, numbers
 from labwright.review.evidence.latex_scanner import BLANK, CITE, KEY, ScannedText, scan
-from labwright.review.evidence.pdf_check import check_bold
 from labwright.review.evidence.violations import Evidence, Kind, Violation
 
 
@@ -80,6 +79,9 @@ def collect_used_keys(texts: Iterable[str], commands: frozenset[str] = latex_sca
     )
 
 
+_BOLD_VALUE = re.compile(r"\\(?:textbf|mathbf|boldsymbol)\s*\{(?:[^{}]|\{[^{}]*\}|\{)*?\\result\b")
+"""A result within the argument of a command for bold text, which would rank it; the table of hypotheses ranks."""
+
 # --- parts of a draft -----------------------------------------------------------------------------------------------
 
 
@@ -97,7 +99,8 @@ def _check_parts(pieces: Iterable[DraftPart], evidence: Evidence) -> Iterator[Vi
                 rf"{found.words!r} is a number in words: print it with "
                 r"\result{key} or \setup{key}, say of what whole it is a part ('three of the four arms'), or remove it",
             )
-        yield from check_bold(piece.scanned.source, evidence, piece.where)
+        for bold in _BOLD_VALUE.finditer(piece.scanned.source):
+            yield piece.make_violation("claim", bold.start(), "a value is printed in bold: remove the bold")
 
 
 def _find_number_words(

@@ -83,7 +83,6 @@ class Evidence:
     claims_by_table: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     statements: tuple[str, ...] = ()
     captions: Mapping[str, str] = field(default_factory=dict[str, str])
-    bold: frozenset[str] = frozenset()
     earlier: tuple[EarlierStudy, ...] = ()
     """The records of earlier runs that prompts showed: none of their values may be printed."""
 

@@ -53,14 +53,7 @@ from labwright.record.schema.paper import EstimateRequest, FinalFigure, PaperDra
 from labwright.record.source_tree import select_code
 from labwright.record.tuning_results import build_effective_plan
 from labwright.review.claims.comparisons import ClaimRecord
-from labwright.review.evidence import (
-    ALLOWED_LITERALS,
-    Evidence,
-    check_caption,
-    collect_used_keys,
-    find_bold_claims,
-    find_printed_claims,
-)
+from labwright.review.evidence import ALLOWED_LITERALS, Evidence, check_caption, collect_used_keys, find_printed_claims
 from labwright.stages.document_summaries import format_statements
 from labwright.stages.paper.appendix import list_disclosures, render_appendix, render_notice
 from labwright.stages.paper.citations import is_novelty_unchecked, read_run_library, to_reference
@@ -411,7 +404,6 @@ class PaperContext:
             facts=facts,
             claims_by_table={table.name: find_printed_claims(table.tabular) for table in self.tables},
             statements=tuple(text for one in self.statements for text in one.sentences),
-            bold=find_bold_claims(plan, self.decisions, self.claims.means),
             earlier=self.state.list_earlier_studies(),
         )
 
