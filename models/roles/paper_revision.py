@@ -17,7 +17,6 @@ from labwright.record.schema.paper import (
     CitationSearch,
     CitationSupport,
     EstimateRequest,
-    FigurePlacement,
     FigureReview,
     FoundWork,
     PaperDraft,
@@ -81,14 +80,13 @@ class Reflection(FrozenModel):
     edits: tuple[TextEdit, ...] = ()
     rewrites: tuple[SectionEdit, ...] = ()
     captions: dict[str, str] = Field(default_factory=dict, description="figure name -> its whole new caption")
-    placements: dict[str, FigurePlacement] = Field(
-        default_factory=dict[str, FigurePlacement],
-        description="figure name -> its new place; moving from the text to the appendix also moves its \\paperfigure",
+    to_appendix: tuple[str, ...] = Field(
+        default=(), description="figures that move to the appendix; the program removes their \\paperfigure"
     )
 
     @property
     def is_empty(self) -> bool:
-        return not (self.edits or self.rewrites or self.captions or self.placements)
+        return not (self.edits or self.rewrites or self.captions or self.to_appendix)
 
 
 REFLECT = Role(

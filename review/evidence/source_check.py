@@ -192,26 +192,21 @@ def _check_typed_numbers(piece: DraftPart, evidence: Evidence) -> Iterator[Viola
 def _check_floats(draft: PaperDraft, pieces: Sequence[DraftPart], evidence: Evidence) -> Iterator[Violation]:
     uses = [use for piece in pieces for use in piece.scanned.uses]
     placed = Counter((use.command, use.key) for use in uses if use.command in latex_scanner.FLOAT_COMMANDS)
-    faults: list[tuple[Kind, str, str, str]] = [
-        (
-            "figure" if command == "paperfigure" else "table",
-            "sections",
-            f"\\{command}{{{key}}}",
-            f"placed {times} times: place it once",
-        )
-        for (command, key), times in placed.items()
-        if times > 1
-    ]
-    for name in sorted(evidence.figures):
-        if ("paperfigure", name) not in placed and name not in evidence.appendix:
-            fix = f"this figure is never placed: add \\paperfigure{{{name}}} to a section"
-            faults.append(("figure", "sections", name, fix))
-        if not draft.captions.get(name, "").strip():
-            faults.append(("figure", f"caption of {name}", name, "this figure has no caption: add one"))
-    for name in sorted(set(draft.captions) - evidence.figures):
-        faults.append(("figure", f"caption of {name}", name, "there is no such figure"))
-    for kind, where, excerpt, fix in faults:
-        yield Violation(kind=kind, where=where, excerpt=excerpt, fix=fix)
+    for (command, key), times in placed.items():
+        if times > 1:
+            yield Violation(
+                kind="figure" if command == "paperfigure" else "table",
+                where="sections",
+                excerpt=f"\\{command}{{{key}}}",
+                fix=f"placed {times} times: place it once",
+            )
+    bare = (name for name in evidence.figures if not draft.captions.get(name, "").strip())
+    for names, fix in (
+        (bare, "this figure has no caption: add one"),
+        (draft.captions.keys() - evidence.figures, "there is no such figure"),
+    ):
+        for name in sorted(names):
+            yield Violation(kind="figure", where=f"caption of {name}", excerpt=name, fix=fix)
 
 
 # --- abstract and conclusion ----------------------------------------------------------------------------------------

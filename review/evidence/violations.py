@@ -61,17 +61,16 @@ class Evidence:
 
     `names` are titles from the data plan (datasets, arms, levels); names without a letter are ignored because they
     would allow any number. `prints` has what the style of a PDF prints, with # for any number. `plan`, `texts` (of
-    ablations that the plan lacks) and `facts` say what may be counted in words. `appendix` has the figures that the
-    program places in the appendix, `claims_by_table` the claims that each table prints, `statements` the generated
-    sentences and `captions` the generated captions, by figure, which are always allowed. `bold` has the keys of the
-    means that a decided hypothesis ranks first.
+    ablations that the plan lacks), `facts`, `replicates` (of comparisons) and `question` (the title of the idea) say
+    what may be counted in words.
+    `claims_by_table` has the claims that each table prints, `statements` the generated sentences and `captions` the
+    generated captions, by figure, which are always allowed.
     """
 
     results: Mapping[str, PrintedValue]
     setups: Mapping[str, PrintedValue] = field(default_factory=dict[str, PrintedValue])
     cites: frozenset[str] = frozenset()
     figures: frozenset[str] = frozenset()
-    appendix: frozenset[str] = frozenset()
     tables: frozenset[str] = frozenset()
     literals: tuple[str, ...] = ALLOWED_LITERALS
     names: tuple[str, ...] = ()

@@ -146,10 +146,15 @@ class PaperContext:
         failed = sum(line.startswith(f"{one!r}: ") for one in asked for line in prior.refused) if prior else 0
         return 0 < len(asked) * len(sources) <= failed or not (sources and self.settings.citation_rounds)
 
+    @property
+    def drawn_figures(self) -> tuple[FinalFigure, ...]:
+        """The paper's figures, with the places for which they were drawn."""
+        return self.state.paper.figures.placed if self.state.paper.figures is not None else ()
+
     @cached_property
     def figures(self) -> tuple[FinalFigure, ...]:
         """The paper's figures in order; those for which the text leaves no room are meant for the appendix."""
-        every = self.state.paper.figures.placed if self.state.paper.figures is not None else ()
+        every = self.drawn_figures
         spare = [one.name for one in every if one.placement == "main" and one.name not in PROGRAM_FIGURES]
         floats = self.select_main_floats(every)
         crowding = find_crowding_figures(count_text_words(self.template), floats, spare)
@@ -170,19 +175,17 @@ class PaperContext:
     @cached_property
     def float_words(self) -> dict[str, int]:
         """The words whose room each figure or table takes, by its label."""
-        drawn = self.state.paper.figures.placed if self.state.paper.figures is not None else ()
         return measure_floats(
-            [FigureFile(one.name, self.figure_folder / f"{one.name}.pdf") for one in drawn],
+            [FigureFile(one.name, self.figure_folder / f"{one.name}.pdf") for one in self.drawn_figures],
             self.tables,
-            {one.name: one.description for one in drawn if one.name in PROGRAM_FIGURES},
+            {one.name: one.description for one in self.drawn_figures if one.name in PROGRAM_FIGURES},
             self.template,
         )
 
     @cached_property
     def tables(self) -> tuple[PaperTable, ...]:
         """The tables of the paper. A long one of values is meant for the appendix if a figure shows the differences."""
-        drawn = self.state.paper.figures.placed if self.state.paper.figures is not None else ()
-        limit = MAX_ROWS_IN_TEXT if PROGRAM_FIGURES & {one.name for one in drawn} else math.inf
+        limit = MAX_ROWS_IN_TEXT if PROGRAM_FIGURES & {one.name for one in self.drawn_figures} else math.inf
         added = {arm for one in collect_ablation_results(self.state) if one.by == "addendum" for arm in one.arms}
         return (
             *build_hypothesis_tables(self.state),
@@ -276,8 +279,6 @@ class PaperContext:
                 metric=one.name,
                 better=one.better,
                 worse=one.other if one.better == one.condition else one.condition,
-                n=one.n,
-                condition=one.condition,
                 caveats=one.caveats,
                 subject=_describe_claim(self.plan, one),
                 forms=self.collect_forms(one.key),
@@ -453,8 +454,8 @@ def build_paper_parts(
     """Build the parts of a paper from a draft, ready to be checked and typeset; `whole` adds the data of the
     supplement.
 
-    A figure that is not meant for the main text, and not placed there, goes to the appendix if the text refers to it;
-    otherwise it is left out. A table of the appendix that the text places moves there.
+    A figure that no section places goes to the appendix if the text refers to it; otherwise it is left out. A table of
+    the appendix that the text places moves there.
     """
     state, claims = material.state, material.claims.all_claims
     approval = state.find_approval("paper")
@@ -462,12 +463,7 @@ def build_paper_parts(
     in_text = collect_used_keys([one.body for one in draft.sections], frozenset({"papertable"}))
     tables = tuple(replace(one, placement="main") if one.name in in_text else one for one in material.tables)
     referred = collect_used_keys(draft.texts, frozenset({"ref"}))
-    unplaced = [
-        one.name
-        for one in material.figures
-        if one.name not in placed
-        and (one.name in PROGRAM_FIGURES or draft.placements.get(one.name, one.placement) == "appendix")
-    ]
+    unplaced = [one.name for one in material.figures if one.name not in placed]
     in_appendix = [name for name in unplaced if f"fig:{name}" in referred]
     folder = material.figure_folder
     figures = tuple(
@@ -506,7 +502,7 @@ def build_paper_parts(
             checklist=material.settings.checklist or material.template.checklist,
         ),
         data=format_files(build_supplement_tables(state, claims)) if whole else {},
-        evidence=replace(material.evidence, appendix=frozenset(unplaced), captions=generated),
+        evidence=replace(material.evidence, captions=generated),
     )
 
 
