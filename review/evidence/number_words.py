@@ -118,11 +118,7 @@ def list_counted_things(evidence: Evidence) -> tuple[CountedThings, ...]:
         ("metrics?|measures?|scores?", {len(plan.metrics), len(plan.metrics) - 1}, True),
         (r"class(?:es)?|categor(?:y|ies)|labels", {one.classes for one in facts}, False),
         ("features?|columns?|attributes?", {one.features for one in facts}, False),
-        (
-            "(?:random )?seeds?|replicates?|replications?|repetitions?|runs?|pairs?",
-            seeds | {one.n for one in evidence.comparisons},
-            False,
-        ),
+        ("(?:random )?seeds?|replicates?|replications?|repetitions?|runs?|pairs?", seeds | evidence.replicates, False),
     )
     settings: dict[str, set[int]] = {}
     for key, value in evidence.setups.items():

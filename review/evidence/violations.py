@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from labwright.models.roles.paper_writing import ExploratoryComparison
 from labwright.record.result_macros import PrintedValue, ResultMacroUse
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts
@@ -75,7 +74,7 @@ class Evidence:
     literals: tuple[str, ...] = ALLOWED_LITERALS
     names: tuple[str, ...] = ()
     prints: tuple[str, ...] = ()
-    comparisons: tuple[ExploratoryComparison, ...] = ()
+    replicates: frozenset[int] = frozenset()
     plan: DataPlan | None = None
     texts: tuple[str, ...] = ()
     facts: tuple[DatasetFacts, ...] = ()

@@ -459,9 +459,10 @@ def list_reportable_outcomes(
     methods = {one.name for one in plan.arms if one.role == "method"}
     places: dict[tuple[str, str, str], list[ExploratoryComparison]] = {}
     for comparison in comparisons if not decided else ():
-        arm, other = map(parse_arm, comparison.subtracted)
-        if comparison.metric == plan.primary_metric.name and arm in methods:
-            places.setdefault((comparison.dataset, arm, other), []).append(comparison)
+        pair = comparison.pair
+        arm, other = parse_arm(pair.condition), parse_arm(pair.other)
+        if pair.metric == plan.primary_metric.name and arm in methods:
+            places.setdefault((pair.dataset, arm, other), []).append(comparison)
     statements += [_build_statement(found, "-".join(("primary", *place))) for place, found in places.items()]
     if not statements:
         text = "The record has no paired comparison of the primary metric, so no effect may be claimed"

@@ -275,9 +275,6 @@ class PaperContext:
         return tuple(
             ExploratoryComparison(
                 key=one.key,
-                dataset=one.dataset,
-                metric=one.name,
-                better=one.better,
                 worse=one.other if one.better == one.condition else one.condition,
                 caveats=one.caveats,
                 subject=_describe_claim(self.plan, one),
@@ -295,7 +292,13 @@ class PaperContext:
     def exploratory(self) -> tuple[ExploratoryComparison, ...]:
         """The differences that the text may print: a registered effect has its own, corrected interval."""
         registered = list_registered_sides(self.plan, list_measured_keys(self.decisions), every=True)
-        return tuple(one for one in self.comparisons if one.sides not in registered and one.key not in self._repeated)
+        sides = {
+            one.key: frozenset((one.dataset, one.name, side) for side in (one.condition, one.other))
+            for one in self.claims.differences
+        }
+        return tuple(
+            one for one in self.comparisons if sides[one.key] not in registered and one.key not in self._repeated
+        )
 
     @cached_property
     def _repeated(self) -> set[str]:
@@ -396,7 +399,7 @@ class PaperContext:
             figures=frozenset(one.name for one in self.figures),
             tables=frozenset(table.name for table in self.tables),
             names=tuple(dict.fromkeys(text for text in (*names, *plan.conditions) if text)),
-            comparisons=self.comparisons,
+            replicates=frozenset(one.n for one in self.claims.differences),
             plan=self.state.search.data_plan,
             texts=tuple(
                 f"{one.ablation.action} {one.ablation.part}: {one.ablation.replacement}"
