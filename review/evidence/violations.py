@@ -77,6 +77,7 @@ class Evidence:
     replicates: frozenset[int] = frozenset()
     plan: DataPlan | None = None
     texts: tuple[str, ...] = ()
+    question: str = ""
     facts: tuple[DatasetFacts, ...] = ()
     claims_by_table: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     statements: tuple[str, ...] = ()
@@ -87,7 +88,7 @@ class Evidence:
     @cached_property
     def design(self) -> str:
         """The texts that say how the study was designed."""
-        return "\n".join((self.plan.model_dump_json() if self.plan is not None else "", *self.texts))
+        return "\n".join((self.plan.model_dump_json() if self.plan is not None else "", self.question, *self.texts))
 
     def mask_typed(self, text: str) -> str:
         """Return the text with everything blanked that may be typed: literals, names, levels as printed, and

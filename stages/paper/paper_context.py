@@ -405,6 +405,7 @@ class PaperContext:
                 f"{one.ablation.action} {one.ablation.part}: {one.ablation.replacement}"
                 for one in collect_ablation_results(self.state)
             ),
+            question=self.state.started.idea.title if self.state.started is not None else "",
             facts=facts,
             claims_by_table={table.name: find_printed_claims(table.tabular) for table in self.tables},
             statements=tuple(text for one in self.statements for text in one.sentences),

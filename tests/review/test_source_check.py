@@ -163,6 +163,20 @@ def test_prose_and_right_counts_of_what_the_plan_names_pass(text: str):
     assert check_draft(synthetic_paper.add_paragraph(text), EVIDENCE) == ()
 
 
+def test_number_words_of_the_question_may_be_typed_but_not_of_a_result():
+    question = "More images once, or fewer images three times, at a quarter of the cost?"
+    evidence = replace(EVIDENCE, question=question)
+    for text in (
+        "We label fewer images three times.",
+        "It has a quarter of the cost.",
+        "Given three times, they help.",
+    ):
+        draft = synthetic_paper.add_paragraph(text)
+        assert "word" in kinds(draft) and check_draft(draft, evidence) == (), text
+    for text in ("It takes three times longer.", "We label them four times.", "It is three times as good."):
+        assert {one.kind for one in check_draft(synthetic_paper.add_paragraph(text), evidence)} == {"word"}, text
+
+
 @pytest.mark.parametrize(
     "text",
     [
