@@ -67,7 +67,7 @@ from labwright.stages.paper.claim_check import (
 )
 from labwright.stages.paper.copy_edit import copy_edit
 from labwright.stages.paper.disclosure import find_disclosure_file, format_disclosure
-from labwright.stages.paper.figures import draw_figures
+from labwright.stages.paper.figures import draw_figures, redraw_program_figures
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.outline import (
     build_report,
@@ -139,6 +139,7 @@ async def write_draft(context: RunContext) -> None:
             draft = complete_draft(draft, inputs.statements, reported=later)[1]
             context.recorder.append(await assess_new_draft(context, draft, number=0))
 
+    await redraw_program_figures(context)
     await run_once(context, context.state.paper.format_task("write"), work)
 
 
