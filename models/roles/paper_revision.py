@@ -43,7 +43,6 @@ class ReflectInputs(FrozenModel):
     draft: PaperDraft
     pages: float | None = Field(default=None, description="filled pages of main text; None if it did not compile")
     room: int = Field(default=0, description="words that the last pages still have room for")
-    over: float = Field(default=0.0, description="pages of main text beyond the limit")
     violations: tuple[str, ...] = Field(default=(), description="violations found by the binder: unbound numbers")
     compile_findings: tuple[str, ...] = ()
     complaints: tuple[str, ...] = Field(default=(), description="improvements requested by the program")

@@ -463,7 +463,6 @@ async def _review_figures(context: RunContext, client: ModelClient, draft: Draft
         figures=tuple(one.figure for one in new),
         others=tuple(shown[name].figure for name in reviews),
         pages=draft.filled,
-        over=draft.over,
         page_limit=material.template.page_limit,
     )
     images, note = [Image(one.picture) for one in new], "the draft is revised without a review of its figures"

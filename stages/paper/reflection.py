@@ -20,8 +20,10 @@ from labwright.models.roles.paper_revision import ReflectInputs, Reflection, Ref
 from labwright.record.events.paper_events import DraftAssessed
 from labwright.record.result_macros import strip_form
 from labwright.record.schema.paper import FigureAspectReview, FinalFigure, PaperDraft
+from labwright.record.table import format_quantity
 from labwright.review.evidence import collect_used_keys
 from labwright.review.evidence.latex_scanner import CITE_COMMANDS
+from labwright.stages.cost_table import SHORTEN_TASK
 from labwright.stages.paper.citations import (
     UNCITED_COMPLAINT,
     is_novelty_unchecked,
@@ -39,6 +41,8 @@ from labwright.stages.paper.result_tables import ADDENDUM_TABLE
 from labwright.stages.paper.typesetting import (
     assess_new_draft,
     build_paper_context,
+    count_lines,
+    find_next_round,
     list_current,
     rank_version,
     select_best,
@@ -88,6 +92,21 @@ async def revise(
             context.recorder.append(version.model_copy(update=update))
         if _is_over(_list_earlier(context.state.paper.drafts, number + 1), done=answer.done):
             return
+
+
+async def ask_to_shorten(context: RunContext, version: DraftAssessed, figure: str) -> None:
+    """Record a further round in which the reflector may shorten the text, before the program moves a figure to which a
+    section refers; once for each version of the paper."""
+    lines = format_quantity(count_lines(version.over, build_paper_context(context).template), "line")
+    news = (
+        f"The main text is too long by about {lines}. Shorten it, or move a figure: otherwise the program moves "
+        f"`{figure}` to the appendix, though a section refers to it."
+    )
+
+    async def work(client: ModelClient) -> None:
+        await revise(context, client, [find_next_round(context.state)], results=(news,))
+
+    await run_once(context, context.state.paper.format_task(SHORTEN_TASK), work)
 
 
 async def _assess_edits(
@@ -172,7 +191,6 @@ def build_reflect_inputs(
         draft=draft,
         pages=base.filled,
         room=round(max(0.0, limit - base.filled) * page_words) if base.filled is not None else 0,
-        over=base.over,
         results=tuple(line for line in inputs.results if line.listed or strip_form(line.key) in text),
         comparisons=tuple(one for one in inputs.comparisons if one.listed or one.key in text),
         estimates=inputs.estimates,
@@ -305,19 +323,6 @@ def find_part(name: str, parts: Mapping[str, str]) -> str:
     return name if name in parts else f"section {name!r}"
 
 
-def drop_figure(draft: PaperDraft, figures: Sequence[FinalFigure]) -> DraftEdits | None:
-    """Return the draft with a figure moved to the appendix; None if there is none to spare."""
-    name = find_spare_figure(draft, figures)
-    return apply_edits(draft, Reflection(done=False, to_appendix=(name,)), figures=[name]) if name else None
-
-
-def _check_rewrite(edit: SectionEdit, texts: dict[str, str], rewritable: Collection[str]) -> str:
-    text = texts.get(find_part(edit.title, texts))
-    if text is None:
-        return "there is no such section"
-    if edit.title not in rewritable:
-        return "it may not be rewritten as a whole: edit its passages"
-    same = not edit.body.strip() or edit.body.strip() == text.strip()
 def find_spare_figure(draft: PaperDraft, figures: Sequence[FinalFigure]) -> str:
     """Return the figure that the program moves to the appendix if the text is too long: the last one, if possible one
     to which no section refers; empty if there is none. The figure of the decided hypotheses stays."""
@@ -333,6 +338,19 @@ def is_referred_to(draft: PaperDraft, figure: str) -> bool:
     return f"fig:{figure}" in collect_used_keys([one.body for one in draft.sections], frozenset({"ref"}))
 
 
+def drop_figure(draft: PaperDraft, figures: Sequence[FinalFigure]) -> DraftEdits | None:
+    """Return the draft with a figure moved to the appendix; None if there is none to spare."""
+    name = find_spare_figure(draft, figures)
+    return apply_edits(draft, Reflection(done=False, to_appendix=(name,)), figures=[name]) if name else None
+
+
+def _check_rewrite(edit: SectionEdit, texts: dict[str, str], rewritable: Collection[str]) -> str:
+    text = texts.get(find_part(edit.title, texts))
+    if text is None:
+        return "there is no such section"
+    if edit.title not in rewritable:
+        return "it may not be rewritten as a whole: edit its passages"
+    same = not edit.body.strip() or edit.body.strip() == text.strip()
     return "the new text is empty or unchanged" if same else ""
 
 

@@ -635,7 +635,6 @@ INPUTS: dict[str, BaseModel] = {
         title="Margins",
         page_limit=4,
         pages=5,
-        over=0.4,
         figures=(
             PlacedFigure(
                 name="accuracy-by-size",
@@ -690,7 +689,6 @@ INPUTS: dict[str, BaseModel] = {
             sections=(Section(title="Introduction", body="Margins \\ldots"),),
             captions={"accuracy-by-size": "Accuracy."},
         ),
-        over=0.3,
         complaints=("no section prints a value of primary-digits",),
         rewritable=("Introduction",),
         lengths={"Introduction": 900},
