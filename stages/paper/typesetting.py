@@ -6,7 +6,6 @@ file or an outdated PDF.
 
 from __future__ import annotations
 
-import asyncio
 import re
 import shutil
 import tempfile
@@ -14,19 +13,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import NamedTuple
 from pathlib import Path
+from typing import NamedTuple
 
 from labwright.literature.bibtex import parse_bibtex
-from labwright.record.claims.sentences import join_names
-from labwright.pdf.reader import PdfError, read_pdf
 from labwright.record.claims.requested_estimates import list_requests
+from labwright.record.claims.sentences import join_names
 from labwright.record.events.paper_events import DraftAssessed
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import ResultMacroUse, fill_macros, is_interval_form, print_value, to_plain_text
-from labwright.record.table import format_quantity
 from labwright.record.run_folder import create_draft_folder, seal_folder
 from labwright.record.schema.paper import PaperDraft, PaperFinding, Section
+from labwright.record.table import format_quantity
 from labwright.record.untrusted_files import remove_tree
 from labwright.review.evidence import (
     Evidence,
@@ -38,9 +36,9 @@ from labwright.review.evidence import (
     scan,
     tex_runner,
 )
-from labwright.stages.paper.outline import count_page_words, measure_floats
 from labwright.review.evidence.pdf_check import extract_pdf_text, find_tex_error
 from labwright.stages.paper.latex_sources import LatexSources, PaperParts, PaperTable, build_sources
+from labwright.stages.paper.outline import count_page_words, measure_floats
 from labwright.stages.paper.paper_context import PaperContext, build_paper_parts
 from labwright.stages.paper.required_statements import complete_draft
 from labwright.stages.paper.template import PaperTemplate, TemplateError
@@ -286,19 +284,6 @@ def _find_failure(ran: tex_runner.ProcessResult, work: Path, timeout: float) -> 
         at = int(place[2]) - 1
         line = f" in: {lines[at].strip()[:200]!r}" if at < len(lines) else ""
     return f"TeX stopped at an error: {find_tex_error(ran.output)}{line}"
-
-
-async def _check_type3_fonts(pdf: Path) -> tuple[PaperFinding, ...]:
-    """Return a finding if words are set in Type 3 fonts, which print and search badly."""
-    try:
-        document = await asyncio.to_thread(read_pdf, pdf, timeout=30)
-    except PdfError:
-        return ()
-    pages = ", ".join(str(number) for number, page in enumerate(document.pages, 1) if page.has_type3)
-    if not pages:
-        return ()
-    text = f"Type 3 fonts in the PDF (page {pages}): save figures with pdf.fonttype 42"
-    return (PaperFinding(text=text, by_edit=False),)
 
 
 # Typeset a two-line sample paper to check a template.
