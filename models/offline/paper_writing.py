@@ -372,4 +372,4 @@ def answer_reflect(inputs: ReflectInputs) -> Reflection:
             for title, body in bodies.items()
             if reference in body
         ]
-    return Reflection(done=not edits and not moved, edits=tuple(edits), to_appendix=moved)
+    return Reflection(done=not edits and not moved, edits=tuple(edits), placements=dict.fromkeys(moved, "appendix"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -79,13 +79,14 @@ class Reflection(FrozenModel):
     edits: tuple[TextEdit, ...] = ()
     rewrites: tuple[SectionEdit, ...] = ()
     captions: dict[str, str] = Field(default_factory=dict, description="figure name -> its whole new caption")
-    to_appendix: tuple[str, ...] = Field(
-        default=(), description="figures that move to the appendix; the program removes their \\paperfigure"
+    placements: dict[str, Literal["appendix"]] = Field(
+        default_factory=dict[str, Literal["appendix"]],
+        description="figure name -> 'appendix', if it leaves the text; the program removes its \\paperfigure",
     )
 
     @property
     def is_empty(self) -> bool:
-        return not (self.edits or self.rewrites or self.captions or self.to_appendix)
+        return not (self.edits or self.rewrites or self.captions or self.placements)
 
 
 REFLECT = Role(

@@ -301,7 +301,7 @@ def apply_edits(
         refused = PROGRAM_CAPTION_REASON if name in PROGRAM_FIGURES else refused
         if found.record(where, refused):
             texts[where] = caption
-    for name in answer.to_appendix:
+    for name in answer.placements:
         left = {title: text.replace(f"\\paperfigure{{{name}}}", "") for title, text in texts.items()}
         refused = NO_FIGURE_REASON if name not in figures else "it is already there" if left == texts else ""
         if found.record(f"{name} to the appendix" if refused else f"{name} moved to the appendix", refused):
@@ -341,7 +341,7 @@ def is_referred_to(draft: PaperDraft, figure: str) -> bool:
 def drop_figure(draft: PaperDraft, figures: Sequence[FinalFigure]) -> DraftEdits | None:
     """Return the draft with a figure moved to the appendix; None if there is none to spare."""
     name = find_spare_figure(draft, figures)
-    return apply_edits(draft, Reflection(done=False, to_appendix=(name,)), figures=[name]) if name else None
+    return apply_edits(draft, Reflection(done=False, placements={name: "appendix"}), figures=[name]) if name else None
 
 
 def _check_rewrite(edit: SectionEdit, texts: dict[str, str], rewritable: Collection[str]) -> str:
