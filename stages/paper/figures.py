@@ -259,7 +259,19 @@ async def draw_figures(context: RunContext) -> None:
     """Draw the final figures, review them, keep the readable ones, and record them."""
 
     async def work(client: ModelClient) -> None:
-        session = await _draw_program_figures(context, find_trusted_winner(context))
+        node = find_trusted_winner(context)
+        session = await _draw_program_figures(context, node)
+        session.studio = replace(
+            session.studio,
+            arrays=PlotArrays(
+                node.id,
+                inputs={
+                    one.id: list_array_folders(context, one)
+                    for one in select_whole_replicates(context.state, find_trusted_replicates(context.state, node.id))
+                },
+            ),
+            statistics=tuple(to_statistic(claim) for claim in compute_paper_claims(context.state)),
+        )
         for turn in range(context.paper.replots + 1):
             if not await session.draw_turn(client, turn) or not session.failed:
                 break
@@ -289,7 +301,8 @@ async def redraw_program_figures(context: RunContext) -> None:
 
 
 async def _draw_program_figures(context: RunContext, node: Node) -> _FigureSession:
-    """Open a folder for the figures of a study whose best node this is, and draw those of the program in it."""
+    """Open a folder for the figures of a study whose best node this is, and draw those of the program in it, which need
+    no arrays."""
     data = build_figure_data(context.state)
     studio = DrawingContext(
         executor=context.executor,
@@ -297,14 +310,8 @@ async def _draw_program_figures(context: RunContext, node: Node) -> _FigureSessi
         seed=node.seed,
         folder=create_draft_folder(context.folder.get_figures_path(context.state.paper.version)),
         style=build_style(build_paper_context(context).template),
-        arrays=PlotArrays(
-            node.id,
-            inputs={
-                one.id: list_array_folders(context, one)
-                for one in select_whole_replicates(context.state, find_trusted_replicates(context.state, node.id))
-            },
-        ),
-        statistics=tuple(to_statistic(claim) for claim in compute_paper_claims(context.state)),
+        arrays=PlotArrays(node.id),
+        statistics=(),
         hypothesis_data=json.dumps(data, indent=1),
     )
     session = _FigureSession(context, node, studio)
