@@ -263,10 +263,9 @@ class PaperContext:
         read = [list_conditions_read((*one.effects, *one.alternatives), plan) for one in plan.hypotheses]
         methods = {arm.name for arm in plan.arms if arm.role == "method"}
         primary = [one for one in self.claims.differences if one.name == plan.primary_metric.name]
-        sides = {one.key: {(one.dataset, one.name, side) for side in (one.condition, one.other)} for one in primary}
-        left = {one.key for one in primary if one.arm in methods and not any(sides[one.key] <= each for each in read)}
-        controls = {one.key for one in primary if one.arm in swapped}
-        return PrimaryClaims(frozenset(left | controls), frozenset().union(*read, *(sides[key] for key in left)))
+        left = [one for one in primary if one.arm in methods and not any(one.sides <= each for each in read)]
+        shown = {one.key for one in (*left, *(one for one in primary if one.arm in swapped))}
+        return PrimaryClaims(frozenset(shown), frozenset().union(*read, *(one.sides for one in left)))
 
     @cached_property
     def comparisons(self) -> tuple[ExploratoryComparison, ...]:
@@ -292,13 +291,8 @@ class PaperContext:
     def exploratory(self) -> tuple[ExploratoryComparison, ...]:
         """The differences that the text may print: a registered effect has its own, corrected interval."""
         registered = list_registered_sides(self.plan, list_measured_keys(self.decisions), every=True)
-        sides = {
-            one.key: frozenset((one.dataset, one.name, side) for side in (one.condition, one.other))
-            for one in self.claims.differences
-        }
-        return tuple(
-            one for one in self.comparisons if sides[one.key] not in registered and one.key not in self._repeated
-        )
+        printed = {one.key for one in self.claims.differences if one.sides not in registered} - self._repeated
+        return tuple(one for one in self.comparisons if one.key in printed)
 
     @cached_property
     def _repeated(self) -> set[str]:
