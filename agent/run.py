@@ -226,8 +226,9 @@ def rewrite_paper(
 ) -> int:
     """Write the paper of a finished run again, keeping the existing version. Returns the exit code.
 
-    Without reviews, experiments and figures do not change. With them, the new version answers them, and what they ask
-    for may be measured; limits among the overrides are those of this work alone. Raises what `resume_run` raises.
+    Without reviews, no experiment is run, and only the program's own figures are drawn anew. With them, the new version
+    answers them, and what they ask for may be measured; limits among the overrides are those of this work alone. Raises
+    what `resume_run` raises.
     """
     state = read_state(run)
     if state.kind != "paper":

@@ -127,6 +127,8 @@ def format_claims_task(number: int) -> str:
 
 COPY_EDIT_TASK = "copy edit"
 """The task that copy-edits the draft before its release."""
+SHORTEN_TASK = "shorten the text"
+"""The task that asks for a shorter draft before the program moves a figure."""
 TASK_PHASES: Mapping[str, Phase] = {
     **{phase: phase for phases in PHASES.values() for phase in phases},
     CONTEXT_TASK: "prepare",
@@ -146,7 +148,7 @@ def find_phase(state: RunState, decision_id: int, late: int | None = None) -> Ph
             return "missing" if decision_id > (_find_late_start(state) if late is None else late) else action.stage
         case RunTask(task=task):
             name = task.removesuffix(f" v{state.paper.version}")
-            return TASK_PHASES.get(name, "reflect")  # figures and claims of a round, copy edit
+            return TASK_PHASES.get(name, "reflect")  # figures and claims of a round, shortening, copy edit
         case _:
             return state.phase
 
@@ -278,10 +280,11 @@ class CostTable:
         yield "cite", roles.CITE_SELECT, Rank.POLISH, citations
         rounds = paper.reflections if most else min(2, paper.reflections)
         revisions = MAX_REVISION_ROUNDS * bool(missing) if most else missing
-        yield "reflect", roles.REFLECT, Rank.CHECKS, min(1, rounds)
+        shortenings = min(1, rounds) * most
+        yield "reflect", roles.REFLECT, Rank.CHECKS, min(1, rounds) + shortenings
         yield "reflect", roles.REFLECT, Rank.POLISH, max(0, rounds - 1)
-        yield "reflect", roles.FIGURE_REVIEW, Rank.FIGURE_REVIEW, rounds + revisions
-        versions = rounds + revisions + 1
+        yield "reflect", roles.FIGURE_REVIEW, Rank.FIGURE_REVIEW, rounds + revisions + shortenings
+        versions = rounds + revisions + shortenings + 1
         yield "reflect", roles.CLAIM_READER, Rank.CHECKS, MAX_READER_CALLS * versions if most else 2 + versions
         yield "reflect", roles.SECOND_CLAIM_READER, Rank.CHECKS, MAX_READER_CALLS * versions if most else 1 + versions
         yield "reflect", roles.SETUP_READER, Rank.CHECKS, 2 * versions if most else 1 + versions

@@ -29,7 +29,7 @@ from labwright.inspector.run_files import MAX_FILE_BYTES, PathRefusedError, open
 from labwright.inspector.web.page_renderer import PageRenderer, require_found
 from labwright.inspector.web.run_cache import CachedRun, get_or_make
 from labwright.pdf import reader
-from labwright.pdf.reader import PdfError
+from labwright.pdf.reader import PdfError, PdfPage
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.paper import FigureReview
@@ -46,7 +46,7 @@ _READING_LOCK = threading.Lock()
 """Limits reading to one process at a time, since browsers request many pages at once."""
 
 
-class PdfWord(NamedTuple):
+class PlacedWord(NamedTuple):
     """A word on a page, with its position in points from the upper left corner."""
 
     text: str
@@ -57,23 +57,11 @@ class PdfWord(NamedTuple):
     bottom: float
 
 
-class PdfDocument(NamedTuple):
-    """Page sizes in points, and the words in the order of the content, in which TeX typesets tables row by row."""
-
-    sizes: tuple[tuple[float, float], ...]
-    words: tuple[PdfWord, ...]
-
-
-def read_pdf(run: Path, path: str) -> PdfDocument:
-    """Read a PDF of a run. Raises `PdfError`."""
+def read_pages(run: Path, path: str) -> tuple[PdfPage, ...]:
+    """Read the pages of a PDF of a run, with their words in the order of the content, in which TeX typesets tables row
+    by row. Raises `PdfError`."""
     with _open_pdf(run, path) as pdf:
-        pages = reader.read_pdf(pdf, max_pages=MAX_PAGES, timeout=TIME_LIMIT_SECONDS).pages
-    words = (
-        PdfWord(normalize("NFKC", word.text).replace("\u2212", "-"), number, *word.box)
-        for number, page in enumerate(pages, 1)
-        for word in page.words
-    )
-    return PdfDocument(tuple((page.width, page.height) for page in pages), tuple(words))
+        return reader.read_pdf(pdf, max_pages=MAX_PAGES, timeout=TIME_LIMIT_SECONDS).pages
 
 
 def render_pdf_page(run: Path, path: str, page: int) -> bytes:
@@ -131,18 +119,22 @@ class PageLink(NamedTuple):
 
 
 def find_links(
-    document: PdfDocument, texts: Iterable[TextBits], figures: Mapping[str, str], nodes: Mapping[str, object]
+    pages: Sequence[PdfPage], texts: Iterable[TextBits], figures: Mapping[str, str], nodes: Mapping[str, object]
 ) -> tuple[PageLink, ...]:
     """Find the links on the pages of a document. `texts` have keys, `figures` maps name -> caption.
 
     Passages that the PDF may omit come last, so that they match only places not yet used.
     """
-    words = document.words
+    words = [
+        PlacedWord(normalize("NFKC", word.text).replace("\u2212", "-"), number, *word.box)
+        for number, page in enumerate(pages, 1)
+        for word in page.words
+    ]
     spelled = [(token, word) for word in words for token in tokenize(word.text)]
     tokens, places = [token for token, _ in spelled], dict[str, list[int]]()
     for at, token in enumerate(tokens):
         places.setdefault(token, []).append(at)
-    found, taken = list[PageLink](), set[PdfWord]()
+    found, taken = list[PageLink](), set[PlacedWord]()
     for text in texts:
         for key, place in _locate_values(text, tokens, places):
             value = [*dict.fromkeys(word for _, word in spelled[place.start : place.stop])]
@@ -211,9 +203,9 @@ def _match_share(a: Sequence[str], b: Sequence[str]) -> float:
     return (len(set(a) & set(b)) + sum(map(eq, a, b))) / 2
 
 
-def _link_boxes(kind: LinkKind, target: str, words: Sequence[PdfWord]) -> Iterator[PageLink]:
+def _link_boxes(kind: LinkKind, target: str, words: Sequence[PlacedWord]) -> Iterator[PageLink]:
     """Yield one box per line that a value occupies."""
-    lines: list[list[PdfWord]] = []
+    lines: list[list[PlacedWord]] = []
     for word in words:
         if not lines or lines[-1][-1].page != word.page or abs(lines[-1][-1].bottom - word.bottom) >= 4:
             lines.append([])
@@ -346,7 +338,7 @@ def list_figures(state: RunState) -> Iterator[PaperFigure]:
     made = state.paper.figures
     if made is None:
         return
-    given = frozenset(made.arrays)
+    given, folder = frozenset(made.arrays), RunFolder(Path()).get_figures_path(made.version)
     nodes = tuple(
         node.id
         for node in state.nodes.values()
@@ -354,8 +346,8 @@ def list_figures(state: RunState) -> Iterator[PaperFigure]:
     )
     reviews = {one.name.partition(".")[0]: one for one in made.reviews}
     for name, caption in made.descriptions.items():
-        picture = f"paper/figures/{name}.png" if f"{name}.png" in made.figures else ""
-        yield PaperFigure(name, caption, picture, f"paper/figures/source/{name}.py", reviews.get(name), nodes)
+        picture = f"{folder}/{name}.png" if f"{name}.png" in made.figures else ""
+        yield PaperFigure(name, caption, picture, f"{folder}/source/{name}.py", reviews.get(name), nodes)
 
 
 class BestFigure(NamedTuple):
@@ -401,7 +393,7 @@ def _read_paper(run: CachedRun, version: int) -> tuple[tuple[PaperSheet, ...], s
     """Read the pages of a paper version; if that fails, return the reason."""
     place = str(RunFolder(Path(), version).paper_folder)
     try:
-        found = read_pdf(run.folder, _pdf_path(version))
+        pages = read_pages(run.folder, _pdf_path(version))
     except PdfError as error:
         return (), str(error)
     results, text, appendix, floats = (
@@ -414,7 +406,8 @@ def _read_paper(run: CachedRun, version: int) -> tuple[tuple[PaperSheet, ...], s
         figure[1]: "".join(bit.text for bit in split_text(floats[figure.end() : figure.end() + 300], values))
         for figure in _CAPTION.finditer(floats)
     }
-    marks = find_links(found, texts, captions, run.state.nodes)
+    marks = find_links(pages, texts, captions, run.state.nodes)
     return tuple(
-        PaperSheet(n, *size, tuple(mark for mark in marks if mark.page == n)) for n, size in enumerate(found.sizes, 1)
+        PaperSheet(n, page.width, page.height, tuple(mark for mark in marks if mark.page == n))
+        for n, page in enumerate(pages, 1)
     ), ""

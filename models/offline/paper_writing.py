@@ -242,7 +242,7 @@ def _describe_outcomes(inputs: WriteInputs, *, confirmatory: bool = False) -> li
     found = [
         _describe_comparison(inputs, one)
         for one in inputs.comparisons
-        if one.metric == primary and arms.issuperset(parse_arm(side) for side in one.subtracted)
+        if one.pair.metric == primary and {parse_arm(one.pair.condition), parse_arm(one.pair.other)} <= arms
     ]
     return found or ["The record holds no paired comparison of the arms, so no effect is claimed."]
 
@@ -253,9 +253,10 @@ def _describe_ablations(inputs: WriteInputs, dataset: str) -> str:
     found = [
         f"{_print_estimate(one)} for {plan.name_arm(arm)}"
         for one in inputs.comparisons
-        for arm, other in (map(parse_arm, one.subtracted),)
-        if (one.dataset, one.metric, other) == (dataset, plan.primary_metric.name, METHOD)
-        and all(parse_level(side) == plan.levels[-1].name for side in one.subtracted)
+        for arm in (parse_arm(one.pair.condition),)
+        if (one.pair.dataset, one.pair.metric) == (dataset, plan.primary_metric.name)
+        and one.pair.other == f"{METHOD}@{plan.levels[-1].name}"
+        and parse_level(one.pair.condition) == plan.levels[-1].name
         and arm.startswith("without-")
     ]
     if not found:
@@ -271,11 +272,11 @@ def _list_worse(inputs: WriteInputs, *, printed: bool) -> str:
     plan = inputs.data_plan
     worse = {
         level.title: [
-            plan.name_dataset(one.dataset) + f" (<r:{one.key}.mean>)" * printed
+            plan.name_dataset(one.pair.dataset) + f" (<r:{one.key}.mean>)" * printed
             for one in inputs.comparisons
-            if one.metric == plan.primary_metric.name
-            and one.subtracted == (f"{METHOD}@{level.name}", f"{BASELINE}@{level.name}")
-            and one.worse == f"{METHOD}@{level.name}"
+            if one.pair.metric == plan.primary_metric.name
+            and one.pair.other == f"{BASELINE}@{level.name}"
+            and one.pair.condition == one.worse == f"{METHOD}@{level.name}"
         ]
         for level in plan.levels
     }
@@ -284,10 +285,10 @@ def _list_worse(inputs: WriteInputs, *, printed: bool) -> str:
 
 def _describe_comparison(inputs: WriteInputs, one: ExploratoryComparison) -> str:
     plan = inputs.data_plan
-    first, second = (plan.name_condition(side) for side in one.subtracted)
+    first, second = plan.name_condition(one.pair.condition), plan.name_condition(one.pair.other)
     metric = plan.primary_metric.display_name
     return (
-        f"On {plan.name_dataset(one.dataset)}, we observe that the {metric} of {first} minus that of {second} is "
+        f"On {plan.name_dataset(one.pair.dataset)}, we observe that the {metric} of {first} minus that of {second} is "
         f"{_print_estimate(one)}; this comparison is exploratory."
     )
 

@@ -198,7 +198,6 @@ class FigureReviewInputs(FrozenModel):
     others: tuple[PlacedFigure, ...] = ()
     page_limit: int
     pages: float | None = Field(default=None, description="filled pages of main text; None if it did not compile")
-    over: float = Field(default=0.0, description="pages of main text beyond the limit")
 
 
 class PaperFigureReviews(FrozenModel):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -17,7 +17,6 @@ from labwright.record.schema.paper import (
     CitationSearch,
     CitationSupport,
     EstimateRequest,
-    FigurePlacement,
     FigureReview,
     FoundWork,
     PaperDraft,
@@ -44,7 +43,6 @@ class ReflectInputs(FrozenModel):
     draft: PaperDraft
     pages: float | None = Field(default=None, description="filled pages of main text; None if it did not compile")
     room: int = Field(default=0, description="words that the last pages still have room for")
-    over: float = Field(default=0.0, description="pages of main text beyond the limit")
     violations: tuple[str, ...] = Field(default=(), description="violations found by the binder: unbound numbers")
     compile_findings: tuple[str, ...] = ()
     complaints: tuple[str, ...] = Field(default=(), description="improvements requested by the program")
@@ -81,9 +79,9 @@ class Reflection(FrozenModel):
     edits: tuple[TextEdit, ...] = ()
     rewrites: tuple[SectionEdit, ...] = ()
     captions: dict[str, str] = Field(default_factory=dict, description="figure name -> its whole new caption")
-    placements: dict[str, FigurePlacement] = Field(
-        default_factory=dict[str, FigurePlacement],
-        description="figure name -> its new place; moving from the text to the appendix also moves its \\paperfigure",
+    placements: dict[str, Literal["appendix"]] = Field(
+        default_factory=dict[str, Literal["appendix"]],
+        description="figure name -> 'appendix', if it leaves the text; the program removes its \\paperfigure",
     )
 
     @property

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 
 from labwright.models.roles.experiment_code import StudyInputs
 from labwright.models.roles.role import Role
+from labwright.record.result_macros import ClaimKey
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.hypotheses import EffectDirection, HypothesisVerdict
 from labwright.record.schema.paper import EstimateRequest, FinalFigure, Section
@@ -90,29 +91,18 @@ class DecidedHypothesis(FrozenModel):
 class ExploratoryComparison(EstimateLine):
     """An unregistered, hence exploratory, paired difference."""
 
-    dataset: str
-    metric: str
-    better: str = Field(description="condition with the better mean")
-    worse: str
-    n: int
-    condition: str = Field(
-        default="", description="the condition from which the other is subtracted; empty: the better one"
-    )
+    worse: str = Field(default="", description="the condition with the worse mean")
     caveats: tuple[str, ...] = Field(default=(), description="qualifications that the text must state")
     at_common_setting: bool = Field(
         default=False, description="whether both arms had the setting tuned for one of them"
     )
 
     @property
-    def sides(self) -> frozenset[tuple[str, str, str]]:
-        """(dataset, metric, condition) of both sides."""
-        return frozenset((self.dataset, self.metric, side) for side in (self.better, self.worse))
-
-    @property
-    def subtracted(self) -> tuple[str, str]:
-        """The two conditions of the difference: the first minus the second."""
-        first = self.condition or self.better
-        return first, self.worse if first == self.better else self.better
+    def pair(self) -> ClaimKey:
+        """The parts of its key: dataset, metric, and the two conditions, the first minus the second."""
+        found = ClaimKey.parse_key(self.key)
+        assert found is not None
+        return found
 
 
 class RequiredStatement(FrozenModel):

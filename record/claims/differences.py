@@ -269,6 +269,11 @@ class ClaimDifference(Claim):
     caveats: tuple[Caveat, ...] = ()
 
     @property
+    def sides(self) -> frozenset[tuple[str, str, str]]:
+        """(dataset, metric, condition) of both sides."""
+        return frozenset((self.dataset, self.name, side) for side in (self.condition, self.other))
+
+    @property
     def basis_text(self) -> str:
         """The term that may be used for the difference: `exploratory, tuned with fewer trials`."""
         return ", ".join(("exploratory", *self.caveats))

@@ -196,8 +196,7 @@ class PaperDraft(EditableText):
     `\\paperfigure{name}`."""
 
     placements: dict[str, FigurePlacement] = Field(
-        default_factory=dict[str, FigurePlacement],
-        description="moved figures by name; others stay where their script put them",
+        default_factory=dict[str, FigurePlacement], description="only in old records"
     )
     estimates: tuple[EstimateRequest, ...] = Field(
         default=(), exclude_if=is_empty, description="estimates that it may print"

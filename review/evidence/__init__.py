@@ -7,7 +7,7 @@ guarantees and limits.
 from __future__ import annotations
 
 from labwright.review.evidence.latex_scanner import scan
-from labwright.review.evidence.pdf_check import check_pdf, find_bold_claims, find_printed_claims
+from labwright.review.evidence.pdf_check import check_pdf, find_printed_claims
 from labwright.review.evidence.source_check import check_caption, check_draft, collect_used_keys, find_sentence_spans
 from labwright.review.evidence.violations import ALLOWED_LITERALS, Evidence, Kind, Violation
 
@@ -20,7 +20,6 @@ __all__ = [
     "check_draft",
     "check_pdf",
     "collect_used_keys",
-    "find_bold_claims",
     "find_printed_claims",
     "find_sentence_spans",
     "scan",

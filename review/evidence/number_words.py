@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from labwright.record.result_macros import (
+    COMPARISON_PATTERN,
     LARGE_NUMBER_WORDS,
     LISTED_NUMBERS,
     NUMBER_WORD_VALUES,
@@ -101,7 +102,12 @@ def list_counted_things(evidence: Evidence) -> tuple[CountedThings, ...]:
         for number, noun in re.findall(rf"\b(\d+)\s+(?!{STOP_WORDS})([a-z]{{3,}})", text)
         if int(number) <= MAX_ORDINARY_COUNT  # "four training sizes" is no count of "85 training rows"
     ]
-    described = dict.fromkeys(_list_counts(evidence.design))
+    described = dict.fromkeys((noun, count) for count, noun in _list_counts(evidence.design))
+    # the title may ask about "three times", which no text may say of a result ("three times as high")
+    asked = [
+        (f"{noun}(?!{WORD_GAP}{COMPARISON_PATTERN})", count)
+        for count, noun in _list_counts(evidence.question, stop="(?!)")
+    ]
     varied = " ".join((plan.factor, *(one.title for one in plan.levels))).lower()
     of_levels = [one for one in ("rates?", "ratios?", "strengths?", "amplitudes?", "settings?") if one[:-2] in varied]
     rows = (
@@ -118,11 +124,7 @@ def list_counted_things(evidence: Evidence) -> tuple[CountedThings, ...]:
         ("metrics?|measures?|scores?", {len(plan.metrics), len(plan.metrics) - 1}, True),
         (r"class(?:es)?|categor(?:y|ies)|labels", {one.classes for one in facts}, False),
         ("features?|columns?|attributes?", {one.features for one in facts}, False),
-        (
-            "(?:random )?seeds?|replicates?|replications?|repetitions?|runs?|pairs?",
-            seeds | {one.n for one in evidence.comparisons},
-            False,
-        ),
+        ("(?:random )?seeds?|replicates?|replications?|repetitions?|runs?|pairs?", seeds | evidence.replicates, False),
     )
     settings: dict[str, set[int]] = {}
     for key, value in evidence.setups.items():
@@ -135,15 +137,16 @@ def list_counted_things(evidence: Evidence) -> tuple[CountedThings, ...]:
             for names, numbers, main in (*rows, *named, *counted)
             if numbers - {0}
         ),
-        *(CountedThings(re.compile(noun), frozenset({count}), complete=False) for count, noun in described),
+        *(CountedThings(re.compile(noun), frozenset({count}), complete=False) for noun, count in (*described, *asked)),
     )
 
 
-def _list_counts(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the counts of a text, each with the words after it that may be its noun: "two equal folds"."""
+def _list_counts(text: str, stop: str = STOP_WORDS) -> Iterator[tuple[int, str]]:
+    """Yield the counts of a text, each with the words after it, up to one of `stop`, that may be its noun: "two equal
+    folds"."""
     for match in re.finditer(rf"(?<![\w.,-])\d+(?![\w%]|[.,]\d)|{NUMBER_WORDS_PATTERN.pattern}", text, re.IGNORECASE):
         count = int(match[0]) if match[0].isdecimal() else _parse_number_words(match[0])
-        after = re.match(rf"(?:[\s-]+(?!{STOP_WORDS})[a-z]{{3,}}){{1,3}}", text[match.end() :])
+        after = re.match(rf"(?:[\s-]+(?!{stop})[a-z]{{3,}}){{1,3}}", text[match.end() :])
         if after and count is not None:
             yield from ((count, noun) for noun in re.findall("[a-z]+", after[0]))
 

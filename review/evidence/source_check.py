@@ -16,7 +16,6 @@ from labwright.record.result_macros import ClaimKey, ResultMacroUse, to_plain_te
 from labwright.record.schema.paper import PaperDraft
 from labwright.review.evidence import latex_scanner, number_words, numbers
 from labwright.review.evidence.latex_scanner import BLANK, CITE, KEY, ScannedText, scan
-from labwright.review.evidence.pdf_check import check_bold
 from labwright.review.evidence.violations import Evidence, Kind, Violation
 
 
@@ -80,6 +79,9 @@ def collect_used_keys(texts: Iterable[str], commands: frozenset[str] = latex_sca
     )
 
 
+_BOLD_VALUE = re.compile(r"\\(?:textbf|mathbf|boldsymbol)\s*\{(?:[^{}]|\{[^{}]*\}|\{)*?\\result\b")
+"""A result within the argument of a command for bold text, which would rank it; the table of hypotheses ranks."""
+
 # --- parts of a draft -----------------------------------------------------------------------------------------------
 
 
@@ -97,7 +99,8 @@ def _check_parts(pieces: Iterable[DraftPart], evidence: Evidence) -> Iterator[Vi
                 rf"{found.words!r} is a number in words: print it with "
                 r"\result{key} or \setup{key}, say of what whole it is a part ('three of the four arms'), or remove it",
             )
-        yield from check_bold(piece.scanned.source, evidence, piece.where)
+        for bold in _BOLD_VALUE.finditer(piece.scanned.source):
+            yield piece.make_violation("claim", bold.start(), "a value is printed in bold: remove the bold")
 
 
 def _find_number_words(
@@ -189,26 +192,21 @@ def _check_typed_numbers(piece: DraftPart, evidence: Evidence) -> Iterator[Viola
 def _check_floats(draft: PaperDraft, pieces: Sequence[DraftPart], evidence: Evidence) -> Iterator[Violation]:
     uses = [use for piece in pieces for use in piece.scanned.uses]
     placed = Counter((use.command, use.key) for use in uses if use.command in latex_scanner.FLOAT_COMMANDS)
-    faults: list[tuple[Kind, str, str, str]] = [
-        (
-            "figure" if command == "paperfigure" else "table",
-            "sections",
-            f"\\{command}{{{key}}}",
-            f"placed {times} times: place it once",
-        )
-        for (command, key), times in placed.items()
-        if times > 1
-    ]
-    for name in sorted(evidence.figures):
-        if ("paperfigure", name) not in placed and name not in evidence.appendix:
-            fix = f"this figure is never placed: add \\paperfigure{{{name}}} to a section"
-            faults.append(("figure", "sections", name, fix))
-        if not draft.captions.get(name, "").strip():
-            faults.append(("figure", f"caption of {name}", name, "this figure has no caption: add one"))
-    for name in sorted(set(draft.captions) - evidence.figures):
-        faults.append(("figure", f"caption of {name}", name, "there is no such figure"))
-    for kind, where, excerpt, fix in faults:
-        yield Violation(kind=kind, where=where, excerpt=excerpt, fix=fix)
+    for (command, key), times in placed.items():
+        if times > 1:
+            yield Violation(
+                kind="figure" if command == "paperfigure" else "table",
+                where="sections",
+                excerpt=f"\\{command}{{{key}}}",
+                fix=f"placed {times} times: place it once",
+            )
+    bare = (name for name in evidence.figures if not draft.captions.get(name, "").strip())
+    for names, fix in (
+        (bare, "this figure has no caption: add one"),
+        (draft.captions.keys() - evidence.figures, "there is no such figure"),
+    ):
+        for name in sorted(names):
+            yield Violation(kind="figure", where=f"caption of {name}", excerpt=name, fix=fix)
 
 
 # --- abstract and conclusion ----------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from labwright.models.roles.paper_writing import ExploratoryComparison
 from labwright.record.result_macros import PrintedValue, ResultMacroUse
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import DataPlan, DatasetFacts
@@ -61,36 +60,35 @@ class Evidence:
 
     `names` are titles from the data plan (datasets, arms, levels); names without a letter are ignored because they
     would allow any number. `prints` has what the style of a PDF prints, with # for any number. `plan`, `texts` (of
-    ablations that the plan lacks) and `facts` say what may be counted in words. `appendix` has the figures that the
-    program places in the appendix, `claims_by_table` the claims that each table prints, `statements` the generated
-    sentences and `captions` the generated captions, by figure, which are always allowed. `bold` has the keys of the
-    means that a decided hypothesis ranks first.
+    ablations that the plan lacks), `facts`, `replicates` (of comparisons) and `question` (the title of the idea) say
+    what may be counted in words.
+    `claims_by_table` has the claims that each table prints, `statements` the generated sentences and `captions` the
+    generated captions, by figure, which are always allowed.
     """
 
     results: Mapping[str, PrintedValue]
     setups: Mapping[str, PrintedValue] = field(default_factory=dict[str, PrintedValue])
     cites: frozenset[str] = frozenset()
     figures: frozenset[str] = frozenset()
-    appendix: frozenset[str] = frozenset()
     tables: frozenset[str] = frozenset()
     literals: tuple[str, ...] = ALLOWED_LITERALS
     names: tuple[str, ...] = ()
     prints: tuple[str, ...] = ()
-    comparisons: tuple[ExploratoryComparison, ...] = ()
+    replicates: frozenset[int] = frozenset()
     plan: DataPlan | None = None
     texts: tuple[str, ...] = ()
+    question: str = ""
     facts: tuple[DatasetFacts, ...] = ()
     claims_by_table: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     statements: tuple[str, ...] = ()
     captions: Mapping[str, str] = field(default_factory=dict[str, str])
-    bold: frozenset[str] = frozenset()
     earlier: tuple[EarlierStudy, ...] = ()
     """The records of earlier runs that prompts showed: none of their values may be printed."""
 
     @cached_property
     def design(self) -> str:
         """The texts that say how the study was designed."""
-        return "\n".join((self.plan.model_dump_json() if self.plan is not None else "", *self.texts))
+        return "\n".join((self.plan.model_dump_json() if self.plan is not None else "", self.question, *self.texts))
 
     def mask_typed(self, text: str) -> str:
         """Return the text with everything blanked that may be typed: literals, names, levels as printed, and

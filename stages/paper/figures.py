@@ -14,6 +14,7 @@ import asyncio
 import hashlib
 import json
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -41,6 +42,7 @@ from labwright.record.claims.estimates import (
     compute_paper_claims,
     find_ablation_conditions,
     find_trusted_replicates,
+    find_winner,
     select_whole_replicates,
 )
 from labwright.record.events.paper_events import DraftAssessed, FiguresDrawn, FiguresReviewed
@@ -119,9 +121,12 @@ class DrawingContext:
 
 
 @dataclass
-class _FigureProgress:
-    """The current state of all figures."""
+class _FigureSession:
+    """The figures of a study whose best node is `node`, while they are drawn."""
 
+    context: RunContext
+    node: Node
+    studio: DrawingContext
     kept: dict[str, DrawnFigure] = field(default_factory=dict[str, DrawnFigure])
     reviews: dict[str, FigureReview] = field(default_factory=dict[str, FigureReview])
     failed: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
@@ -132,18 +137,132 @@ class _FigureProgress:
     plottings: list[PlotRun] = field(default_factory=list[PlotRun])
     by_model: bool = True
 
+    async def draw_turn(self, client: ModelClient, turn: int) -> bool:
+        """Request the missing figures, draw them and review them. Return False if the model gave none."""
+        plots = build_node_brief(self.context.folder, self.node).plots
+        script = await client.ask_or_none(
+            FIGURES,
+            FiguresInputs(
+                idea=self.context.idea,
+                data_plan=build_effective_plan(self.context.state),
+                facts=self.context.facts,
+                arrays=await self.studio.arrays.read_briefs(),
+                statistics=self.studio.statistics,
+                tables=build_mean_tables(self.studio.statistics, [self.node], self.context.plan),
+                example_plots=find_aggregate_script(self.context.folder, self.context.state.nodes.values(), plots)
+                or plots,
+                ablations=find_ablation_conditions(self.context.state),
+                style=self.studio.style,
+                lab_reference=read_plotting_reference(self.context),
+                keep=tuple(self.kept),
+                complaints=tuple(f"{name}: {line}" for name, lines in self.failed.items() for line in lines),
+                previous="\n\n".join(f"# --- {name}\n{self.codes[name]}" for name in self.failed),
+            ),
+            instead="the paper is written without the missing figures",
+        )
+        if script is None:
+            return False
+        parts = {one.name: one for one in script.figures if one.name not in self.kept}
+        asked = script.model_copy(update={"figures": tuple(parts.values())[: 2 * MAX_FIGURES]})
+        drawings = await draw_script(self.studio, asked, turn=turn)
+        try:
+            reviews = await self._review(client, drawings)
+        except Exception as error:  # noqa: BLE001  boundary of a worker: figures that cannot be reviewed are drawn again
+            failure, reviews = as_node_failure(error), ()
+            drawings = [replace(one, failure=one.failure or failure) for one in drawings]
+        self.failed = {}
+        for drawing in drawings:
+            self.codes[drawing.name] = drawing.script
+            failure = check_typed_numbers(drawing.script) or drawing.failure
+            refused = [one for one in reviews if Path(one.name).stem == drawing.name and not one.readable]
+            if failure is not None:
+                text = f"{failure.message}\n{failure.traceback}"
+                self.failed[drawing.name] = tuple(filter(None, text.split("\n")))
+            elif refused:
+                self.failed[drawing.name] = tuple(
+                    "; ".join(one.issues) or "refused without a reason" for one in refused
+                )
+            else:
+                self.kept[drawing.name] = drawing
+        return True
+
+    async def _review(self, client: ModelClient, drawings: Sequence[DrawnFigure]) -> tuple[FigureReview, ...]:
+        """Review the figures drawn in this turn, by file; figures that were kept are shown for comparison."""
+        if not any(one.figures for one in drawings):
+            return ()
+        figures: tuple[Figure, ...] = tuple(
+            figure for one in (*self.kept.values(), *drawings) for figure in one.figures
+        )
+        gallery = FigureGallery(
+            self.studio.folder / "figures", figures, previous=tuple(self.plottings), arrays=self.studio.arrays
+        )
+        about = FigureSubject("paper", self.node.plan, self.node.measurements, width=self.studio.style.text_width)
+        look = await review_figures(self.context, client, gallery, about=about)
+        self.plottings.append(PlotRun(n=1, figures=figures, reviews=look.reviews, looked=look.by_model))
+        self.by_model = self.by_model and look.by_model
+        self.reviews |= {review.name: review for review in look.reviews}
+        return look.reviews
+
+    def choose_figures(self) -> tuple[tuple[FinalFigure, ...], dict[str, str]]:
+        """Return the figures of the paper among those that are kept, and why the others are left out."""
+        widths = {one.name: max(figure.facts.width_inches for figure in one.figures) for one in self.kept.values()}
+        return choose_figures([one.part for one in self.kept.values()], widths)
+
+    def seal(self, scripts: Mapping[str, str]) -> dict[str, str]:
+        """Seal drawn figures with their `scripts`, by name. Return the hash of each picture by name."""
+        files = {
+            f"{name}{suffix}": (self.studio.folder / "figures" / f"{name}{suffix}").read_bytes()
+            for name in scripts
+            for suffix in FIGURE_SUFFIXES
+        }
+        texts = build_style_files(self.studio.style) | {f"{name}.py": script for name, script in scripts.items()}
+        files |= {f"source/{name}": text.encode() for name, text in texts.items()}
+        folder = self.context.folder.get_figures_path(self.context.state.paper.version)
+        clean = create_draft_folder(partial_path(folder))
+        (clean / "source").mkdir()
+        for name, data in files.items():
+            (clean / name).write_bytes(data)
+        seal_folder(clean, folder)
+        remove_tree(self.studio.folder)
+        return {name: hash_file(folder / name) for name in files if "/" not in name}
+
+    def record(self) -> None:
+        """Record the figures drawn as .pdf and .png and found readable."""
+        figures, crowded_out = self.choose_figures()
+        hashes = self.seal({one.name: self.kept[one.name].script for one in figures})
+        message = "\n".join("\n".join((f"{name}: {lines[0]}", *lines[1:])) for name, lines in self.failed.items())
+        failure = Failure(kind="figure", message=message)
+        if not message:
+            failure = Failure(kind="no answer", message="the model gave no usable figures")
+        arrays = {
+            hash_file(source / name)
+            for sources in self.studio.arrays.places.values()
+            for source in sources
+            for name in list_names(source, "", ".npy")
+        }
+        self.context.recorder.append(
+            FiguresDrawn(
+                version=self.context.state.paper.version,
+                figures=hashes,
+                descriptions={one.name: one.description for one in figures},
+                reviews=tuple(self.reviews.values()),
+                arrays=tuple(sorted(arrays)),
+                failure=None if figures else failure,
+                looked=self.by_model,
+                placed=figures,
+                left_out=crowded_out | self.undrawn | {name: lines[0] for name, lines in self.failed.items()},
+            )
+        )
+
 
 async def draw_figures(context: RunContext) -> None:
     """Draw the final figures, review them, keep the readable ones, and record them."""
 
     async def work(client: ModelClient) -> None:
-        node, drawn, data = find_trusted_winner(context), _FigureProgress(), build_figure_data(context.state)
-        studio = DrawingContext(
-            executor=context.executor,
-            seconds=min(PLOT_SECONDS, context.node_seconds),
-            seed=node.seed,
-            folder=create_draft_folder(context.folder.get_figures_path(context.state.paper.version)),
-            style=build_style(build_paper_context(context).template),
+        node = find_trusted_winner(context)
+        session = await _draw_program_figures(context, node)
+        session.studio = replace(
+            session.studio,
             arrays=PlotArrays(
                 node.id,
                 inputs={
@@ -152,142 +271,57 @@ async def draw_figures(context: RunContext) -> None:
                 },
             ),
             statistics=tuple(to_statistic(claim) for claim in compute_paper_claims(context.state)),
-            hypothesis_data=json.dumps(data, indent=1),
         )
-        if (script := build_figure_script(data, context.plan)) is not None:
-            for drawing in await draw_script(studio, script, turn=-1):
-                if drawing.failure is None:
-                    drawn.kept[drawing.name] = drawing
-                else:
-                    drawn.undrawn[drawing.name] = drawing.failure.message
         for turn in range(context.paper.replots + 1):
-            if not await _run_turn(context, client, studio, drawn, turn=turn, node=node) or not drawn.failed:
+            if not await session.draw_turn(client, turn) or not session.failed:
                 break
-        _record_figures(context, studio, drawn)
+        session.record()
 
     await run_once(context, context.state.paper.format_task("figures"), work)
 
 
-async def _run_turn(
-    context: RunContext, client: ModelClient, studio: DrawingContext, drawn: _FigureProgress, *, turn: int, node: Node
-) -> bool:
-    """Request the missing figures, draw them and review them. Return False if the model gave none."""
-    plots = build_node_brief(context.folder, node).plots
-    script = await client.ask_or_none(
-        FIGURES,
-        FiguresInputs(
-            idea=context.idea,
-            data_plan=build_effective_plan(context.state),
-            facts=context.facts,
-            arrays=await studio.arrays.read_briefs(),
-            statistics=studio.statistics,
-            tables=build_mean_tables(studio.statistics, [node], context.plan),
-            example_plots=find_aggregate_script(context.folder, context.state.nodes.values(), plots) or plots,
-            ablations=find_ablation_conditions(context.state),
-            style=studio.style,
-            lab_reference=read_plotting_reference(context),
-            keep=tuple(drawn.kept),
-            complaints=tuple(f"{name}: {line}" for name, lines in drawn.failed.items() for line in lines),
-            previous="\n\n".join(f"# --- {name}\n{drawn.codes[name]}" for name in drawn.failed),
-        ),
-        instead="the paper is written without the missing figures",
+async def redraw_program_figures(context: RunContext) -> None:
+    """Draw the program's figures anew for a later version of the paper, with the code of today, and record them. The
+    figures that a model drew stay, and so do those of the program that can no longer be drawn."""
+    before, version, best = context.state.paper.figures, context.state.paper.version, find_winner(context.state)
+    if before is None or before.version == version or best is None:
+        return
+    session = await _draw_program_figures(context, context.state.nodes[best])
+    old, new = context.folder.get_figures_path(before.version), session.studio.folder / "figures"
+    new.mkdir(exist_ok=True)
+    kept = [one for one in before.placed if one.name not in session.kept]
+    for name in (f"{one.name}{suffix}" for one in kept for suffix in FIGURE_SUFFIXES):
+        shutil.copyfile(old / name, new / name)
+    scripts = {one.name: (old / "source" / f"{one.name}.py").read_text(encoding="utf-8") for one in kept}
+    scripts |= {one.name: one.script for one in session.kept.values()}
+    figures = (*session.choose_figures()[0], *kept)
+    update = {"version": version, "placed": figures, "figures": session.seal(scripts)}
+    update["descriptions"] = {one.name: one.description for one in figures}
+    context.recorder.append(before.model_copy(update=update))
+
+
+async def _draw_program_figures(context: RunContext, node: Node) -> _FigureSession:
+    """Open a folder for the figures of a study whose best node this is, and draw those of the program in it, which need
+    no arrays."""
+    data = build_figure_data(context.state)
+    studio = DrawingContext(
+        executor=context.executor,
+        seconds=min(PLOT_SECONDS, context.node_seconds),
+        seed=node.seed,
+        folder=create_draft_folder(context.folder.get_figures_path(context.state.paper.version)),
+        style=build_style(build_paper_context(context).template),
+        arrays=PlotArrays(node.id),
+        statistics=(),
+        hypothesis_data=json.dumps(data, indent=1),
     )
-    if script is None:
-        return False
-    parts = {one.name: one for one in script.figures if one.name not in drawn.kept}
-    asked = script.model_copy(update={"figures": tuple(parts.values())[: 2 * MAX_FIGURES]})
-    drawings = await draw_script(studio, asked, turn=turn)
-    try:
-        reviews = await _review_drawings(context, client, studio, drawn, drawings=drawings, node=node)
-    except Exception as error:  # noqa: BLE001  boundary of a worker: figures that cannot be reviewed are drawn again
-        failure, reviews = as_node_failure(error), ()
-        drawings = [replace(one, failure=one.failure or failure) for one in drawings]
-    drawn.failed = {}
-    for drawing in drawings:
-        drawn.codes[drawing.name] = drawing.script
-        failure = check_typed_numbers(drawing.script) or drawing.failure
-        refused = [one for one in reviews if Path(one.name).stem == drawing.name and not one.readable]
-        if failure is not None:
-            text = f"{failure.message}\n{failure.traceback}"
-            drawn.failed[drawing.name] = tuple(filter(None, text.split("\n")))
-        elif refused:
-            drawn.failed[drawing.name] = tuple("; ".join(one.issues) or "refused without a reason" for one in refused)
-        else:
-            drawn.kept[drawing.name] = drawing
-    return True
-
-
-async def _review_drawings(
-    context: RunContext,
-    client: ModelClient,
-    studio: DrawingContext,
-    drawn: _FigureProgress,
-    *,
-    drawings: Sequence[DrawnFigure],
-    node: Node,
-) -> tuple[FigureReview, ...]:
-    """Review the figures drawn in this round, by file; figures that were kept are shown for comparison."""
-    if not any(one.figures for one in drawings):
-        return ()
-    figures: tuple[Figure, ...] = tuple(figure for one in (*drawn.kept.values(), *drawings) for figure in one.figures)
-    gallery = FigureGallery(studio.folder / "figures", figures, previous=tuple(drawn.plottings), arrays=studio.arrays)
-    about = FigureSubject("paper", node.plan, node.measurements, width=studio.style.text_width)
-    look = await review_figures(context, client, gallery, about=about)
-    drawn.plottings.append(PlotRun(n=1, figures=figures, reviews=look.reviews, looked=look.by_model))
-    drawn.by_model = drawn.by_model and look.by_model
-    drawn.reviews |= {review.name: review for review in look.reviews}
-    return look.reviews
-
-
-def _seal_figures(
-    context: RunContext, studio: DrawingContext, drawn: _FigureProgress, names: Sequence[str]
-) -> dict[str, str]:
-    """Seal drawn figures with their code. Return the hash of each picture by name."""
-    files = {
-        f"{name}{suffix}": (studio.folder / "figures" / f"{name}{suffix}").read_bytes()
-        for name in names
-        for suffix in FIGURE_SUFFIXES
-    }
-    texts = {**build_style_files(studio.style), **{f"{name}.py": drawn.kept[name].script for name in names}}
-    files |= {f"source/{name}": text.encode() for name, text in texts.items()}
-    folder = context.folder.get_figures_path(context.state.paper.version)
-    clean = create_draft_folder(partial_path(folder))
-    (clean / "source").mkdir()
-    for name, data in files.items():
-        (clean / name).write_bytes(data)
-    seal_folder(clean, folder)
-    remove_tree(studio.folder)
-    return {name: hash_file(folder / name) for name in files if "/" not in name}
-
-
-def _record_figures(context: RunContext, studio: DrawingContext, drawn: _FigureProgress) -> None:
-    """Record the figures drawn as .pdf and .png and found readable."""
-    widths = {one.name: max(figure.facts.width_inches for figure in one.figures) for one in drawn.kept.values()}
-    figures, crowded_out = choose_figures([one.part for one in drawn.kept.values()], widths)
-    hashes = _seal_figures(context, studio, drawn, [one.name for one in figures])
-    message = "\n".join("\n".join((f"{name}: {lines[0]}", *lines[1:])) for name, lines in drawn.failed.items())
-    failure = Failure(kind="figure", message=message)
-    if not message:
-        failure = Failure(kind="no answer", message="the model gave no usable figures")
-    arrays = {
-        hash_file(source / name)
-        for sources in studio.arrays.places.values()
-        for source in sources
-        for name in list_names(source, "", ".npy")
-    }
-    context.recorder.append(
-        FiguresDrawn(
-            version=context.state.paper.version,
-            figures=hashes,
-            descriptions={one.name: one.description for one in figures},
-            reviews=tuple(drawn.reviews.values()),
-            arrays=tuple(sorted(arrays)),
-            failure=None if figures else failure,
-            looked=drawn.by_model,
-            placed=figures,
-            left_out=crowded_out | drawn.undrawn | {name: lines[0] for name, lines in drawn.failed.items()},
-        )
-    )
+    session = _FigureSession(context, node, studio)
+    if (script := build_figure_script(data, context.plan)) is not None:
+        for drawing in await draw_script(studio, script, turn=-1):
+            if drawing.failure is None:
+                session.kept[drawing.name] = drawing
+            else:
+                session.undrawn[drawing.name] = drawing.failure.message
+    return session
 
 
 def choose_figures(
@@ -436,7 +470,6 @@ async def _review_figures(context: RunContext, client: ModelClient, draft: Draft
         figures=tuple(one.figure for one in new),
         others=tuple(shown[name].figure for name in reviews),
         pages=draft.filled,
-        over=draft.over,
         page_limit=material.template.page_limit,
     )
     images, note = [Image(one.picture) for one in new], "the draft is revised without a review of its figures"

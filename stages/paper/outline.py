@@ -2,8 +2,8 @@
 
 A paper must report the outcome of every hypothesis, good or bad (without hypotheses, every outcome of the primary
 comparison), and facts about the run that readers must know. The checks ensure that all of it is planned in some
-section, that every name in the outline exists, and that every figure and table is placed exactly once. The supplement
-prints everything that no table shows.
+section, that every name in the outline exists, and that every table is placed exactly once and no figure twice. The
+supplement prints everything that no table shows.
 `required_statements` checks what a draft must contain.
 
 Limits: a valid outline does not guarantee a good paper or good sentences.
@@ -195,7 +195,8 @@ def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOut
     """Return the outline with all faults repaired by rule, and the faults, one line each.
 
     Unknown names are removed. A float stays where it is placed first. Unplaced items go to the longest section, and
-    disclosures of the run to the last. A valid outline is returned unchanged.
+    disclosures of the run to the last; figures that a model drew may stay out of the text. A valid outline is returned
+    unchanged.
     """
     in_text = [one.name for one in inputs.figures if one.placement == "main"]
     known = {  # names that each field of a section may contain
@@ -236,11 +237,14 @@ def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOut
     faults += wrong
     for name in ("keys", "tells"):
         faults += _find_unknown("the abstract", name, getattr(outline.abstract, name), known[name])
-    for field, once in (("figures", in_text), ("tables", inputs.tables)):
+    for field, names, needed in (
+        ("figures", in_text, inputs.program_captions),
+        ("tables", inputs.tables, inputs.tables),
+    ):
         faults += [
             f"{field}: {name!r} is placed {placed[field][name]} times: place it once"
-            for name in once
-            if placed[field][name] != 1
+            for name in names
+            if placed[field][name] > 1 or (name in needed and not placed[field][name])
         ]
     for statement in inputs.statements:
         if not placed["tells"][statement.id]:
@@ -324,7 +328,7 @@ def _complete_outline(outline: PaperOutline, inputs: WriteInputs) -> PaperOutlin
     for at, field, needed in (
         (longest, "tells", [one.id for one in inputs.statements if not is_disclosure(one)]),
         (-1, "tells", [one.id for one in inputs.statements if is_disclosure(one)]),
-        (longest, "figures", [one.name for one in inputs.figures if one.placement == "main"]),
+        (longest, "figures", inputs.program_captions),
         (longest, "tables", inputs.tables),
     ):
         placed = {name for section in sections for name in getattr(section, field)}
@@ -405,10 +409,11 @@ def build_section_inputs(
         claims |= {key for name in used["tables"] for key in inputs.table_keys.get(name, ())}
     common = {one.key for one in inputs.comparisons if one.at_common_setting and one.listed}
     claims |= common if claims & common else set()  # one of them alone would mislead
-    # Any section may refer to a figure in the appendix.
     if not any(key.startswith("code.") for key in keys):  # only sections that describe the implementation get the code
         inputs = inputs.model_copy(update={"winner_code": {}})
-    used["figures"] |= {one.name for one in inputs.figures if one.placement == "appendix"}
+    # any section may refer to a figure that none places: it appears in the appendix
+    placed = {name for section in outline.sections for name in section.figures}
+    beside = [one.model_copy(update={"placement": "appendix"}) for one in inputs.figures if one.name not in placed]
     return SectionInputs(
         inputs=inputs,
         outline=outline,
@@ -424,7 +429,7 @@ def build_section_inputs(
         decided=tuple(one for one in inputs.decided if claims & {line.key for line in one.lines}),
         comparisons=tuple(one for one in inputs.comparisons if one.key in claims),
         estimates=inputs.estimates,
-        figures=tuple(one for one in inputs.figures if one.name in used["figures"]),
+        figures=(*(one for one in inputs.figures if one.name in used["figures"]), *beside),
         tables=tuple(name for name in inputs.tables if name in used["tables"]),
         references=tuple(one for one in inputs.references if one.key in used["references"]),
     )
@@ -454,9 +459,10 @@ def list_reportable_outcomes(
     methods = {one.name for one in plan.arms if one.role == "method"}
     places: dict[tuple[str, str, str], list[ExploratoryComparison]] = {}
     for comparison in comparisons if not decided else ():
-        arm, other = map(parse_arm, comparison.subtracted)
-        if comparison.metric == plan.primary_metric.name and arm in methods:
-            places.setdefault((comparison.dataset, arm, other), []).append(comparison)
+        pair = comparison.pair
+        arm, other = parse_arm(pair.condition), parse_arm(pair.other)
+        if pair.metric == plan.primary_metric.name and arm in methods:
+            places.setdefault((pair.dataset, arm, other), []).append(comparison)
     statements += [_build_statement(found, "-".join(("primary", *place))) for place, found in places.items()]
     if not statements:
         text = "The record has no paired comparison of the primary metric, so no effect may be claimed"

@@ -53,14 +53,7 @@ from labwright.record.schema.paper import EstimateRequest, FinalFigure, PaperDra
 from labwright.record.source_tree import select_code
 from labwright.record.tuning_results import build_effective_plan
 from labwright.review.claims.comparisons import ClaimRecord
-from labwright.review.evidence import (
-    ALLOWED_LITERALS,
-    Evidence,
-    check_caption,
-    collect_used_keys,
-    find_bold_claims,
-    find_printed_claims,
-)
+from labwright.review.evidence import ALLOWED_LITERALS, Evidence, check_caption, collect_used_keys, find_printed_claims
 from labwright.stages.document_summaries import format_statements
 from labwright.stages.paper.appendix import list_disclosures, render_appendix, render_notice
 from labwright.stages.paper.citations import is_novelty_unchecked, read_run_library, to_reference
@@ -153,10 +146,15 @@ class PaperContext:
         failed = sum(line.startswith(f"{one!r}: ") for one in asked for line in prior.refused) if prior else 0
         return 0 < len(asked) * len(sources) <= failed or not (sources and self.settings.citation_rounds)
 
+    @property
+    def drawn_figures(self) -> tuple[FinalFigure, ...]:
+        """The paper's figures, with the places for which they were drawn."""
+        return self.state.paper.figures.placed if self.state.paper.figures is not None else ()
+
     @cached_property
     def figures(self) -> tuple[FinalFigure, ...]:
         """The paper's figures in order; those for which the text leaves no room are meant for the appendix."""
-        every = self.state.paper.figures.placed if self.state.paper.figures is not None else ()
+        every = self.drawn_figures
         spare = [one.name for one in every if one.placement == "main" and one.name not in PROGRAM_FIGURES]
         floats = self.select_main_floats(every)
         crowding = find_crowding_figures(count_text_words(self.template), floats, spare)
@@ -177,19 +175,17 @@ class PaperContext:
     @cached_property
     def float_words(self) -> dict[str, int]:
         """The words whose room each figure or table takes, by its label."""
-        drawn = self.state.paper.figures.placed if self.state.paper.figures is not None else ()
         return measure_floats(
-            [FigureFile(one.name, self.figure_folder / f"{one.name}.pdf") for one in drawn],
+            [FigureFile(one.name, self.figure_folder / f"{one.name}.pdf") for one in self.drawn_figures],
             self.tables,
-            {one.name: one.description for one in drawn if one.name in PROGRAM_FIGURES},
+            {one.name: one.description for one in self.drawn_figures if one.name in PROGRAM_FIGURES},
             self.template,
         )
 
     @cached_property
     def tables(self) -> tuple[PaperTable, ...]:
         """The tables of the paper. A long one of values is meant for the appendix if a figure shows the differences."""
-        drawn = self.state.paper.figures.placed if self.state.paper.figures is not None else ()
-        limit = MAX_ROWS_IN_TEXT if PROGRAM_FIGURES & {one.name for one in drawn} else math.inf
+        limit = MAX_ROWS_IN_TEXT if PROGRAM_FIGURES & {one.name for one in self.drawn_figures} else math.inf
         added = {arm for one in collect_ablation_results(self.state) if one.by == "addendum" for arm in one.arms}
         return (
             *build_hypothesis_tables(self.state),
@@ -267,10 +263,9 @@ class PaperContext:
         read = [list_conditions_read((*one.effects, *one.alternatives), plan) for one in plan.hypotheses]
         methods = {arm.name for arm in plan.arms if arm.role == "method"}
         primary = [one for one in self.claims.differences if one.name == plan.primary_metric.name]
-        sides = {one.key: {(one.dataset, one.name, side) for side in (one.condition, one.other)} for one in primary}
-        left = {one.key for one in primary if one.arm in methods and not any(sides[one.key] <= each for each in read)}
-        controls = {one.key for one in primary if one.arm in swapped}
-        return PrimaryClaims(frozenset(left | controls), frozenset().union(*read, *(sides[key] for key in left)))
+        left = [one for one in primary if one.arm in methods and not any(one.sides <= each for each in read)]
+        shown = {one.key for one in (*left, *(one for one in primary if one.arm in swapped))}
+        return PrimaryClaims(frozenset(shown), frozenset().union(*read, *(one.sides for one in left)))
 
     @cached_property
     def comparisons(self) -> tuple[ExploratoryComparison, ...]:
@@ -279,12 +274,7 @@ class PaperContext:
         return tuple(
             ExploratoryComparison(
                 key=one.key,
-                dataset=one.dataset,
-                metric=one.name,
-                better=one.better,
                 worse=one.other if one.better == one.condition else one.condition,
-                n=one.n,
-                condition=one.condition,
                 caveats=one.caveats,
                 subject=_describe_claim(self.plan, one),
                 forms=self.collect_forms(one.key),
@@ -301,7 +291,8 @@ class PaperContext:
     def exploratory(self) -> tuple[ExploratoryComparison, ...]:
         """The differences that the text may print: a registered effect has its own, corrected interval."""
         registered = list_registered_sides(self.plan, list_measured_keys(self.decisions), every=True)
-        return tuple(one for one in self.comparisons if one.sides not in registered and one.key not in self._repeated)
+        printed = {one.key for one in self.claims.differences if one.sides not in registered} - self._repeated
+        return tuple(one for one in self.comparisons if one.key in printed)
 
     @cached_property
     def _repeated(self) -> set[str]:
@@ -402,16 +393,16 @@ class PaperContext:
             figures=frozenset(one.name for one in self.figures),
             tables=frozenset(table.name for table in self.tables),
             names=tuple(dict.fromkeys(text for text in (*names, *plan.conditions) if text)),
-            comparisons=self.comparisons,
+            replicates=frozenset(one.n for one in self.claims.differences),
             plan=self.state.search.data_plan,
             texts=tuple(
                 f"{one.ablation.action} {one.ablation.part}: {one.ablation.replacement}"
                 for one in collect_ablation_results(self.state)
             ),
+            question=self.state.started.idea.title if self.state.started is not None else "",
             facts=facts,
             claims_by_table={table.name: find_printed_claims(table.tabular) for table in self.tables},
             statements=tuple(text for one in self.statements for text in one.sentences),
-            bold=find_bold_claims(plan, self.decisions, self.claims.means),
             earlier=self.state.list_earlier_studies(),
         )
 
@@ -461,8 +452,8 @@ def build_paper_parts(
     """Build the parts of a paper from a draft, ready to be checked and typeset; `whole` adds the data of the
     supplement.
 
-    A figure that is not meant for the main text, and not placed there, goes to the appendix if the text refers to it;
-    otherwise it is left out. A table of the appendix that the text places moves there.
+    A figure that no section places goes to the appendix if the text refers to it; otherwise it is left out. A table of
+    the appendix that the text places moves there.
     """
     state, claims = material.state, material.claims.all_claims
     approval = state.find_approval("paper")
@@ -470,12 +461,7 @@ def build_paper_parts(
     in_text = collect_used_keys([one.body for one in draft.sections], frozenset({"papertable"}))
     tables = tuple(replace(one, placement="main") if one.name in in_text else one for one in material.tables)
     referred = collect_used_keys(draft.texts, frozenset({"ref"}))
-    unplaced = [
-        one.name
-        for one in material.figures
-        if one.name not in placed
-        and (one.name in PROGRAM_FIGURES or draft.placements.get(one.name, one.placement) == "appendix")
-    ]
+    unplaced = [one.name for one in material.figures if one.name not in placed]
     in_appendix = [name for name in unplaced if f"fig:{name}" in referred]
     folder = material.figure_folder
     figures = tuple(
@@ -514,7 +500,7 @@ def build_paper_parts(
             checklist=material.settings.checklist or material.template.checklist,
         ),
         data=format_files(build_supplement_tables(state, claims)) if whole else {},
-        evidence=replace(material.evidence, appendix=frozenset(unplaced), captions=generated),
+        evidence=replace(material.evidence, captions=generated),
     )
 
 

@@ -34,7 +34,7 @@ from labwright.record.claims.requested_estimates import (
     list_measured_keys,
     list_registered_estimates,
 )
-from labwright.record.events.paper_events import PaperJudged, PaperReleased
+from labwright.record.events.paper_events import DraftAssessed, PaperJudged, PaperReleased
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.reducers.run_state import RunState
 from labwright.record.retention import build_manifest
@@ -59,7 +59,7 @@ from labwright.stages.paper.claim_check import (
 )
 from labwright.stages.paper.copy_edit import copy_edit
 from labwright.stages.paper.disclosure import find_disclosure_file, format_disclosure
-from labwright.stages.paper.figures import draw_figures
+from labwright.stages.paper.figures import draw_figures, redraw_program_figures
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.outline import (
     build_report,
@@ -71,7 +71,7 @@ from labwright.stages.paper.outline import (
     use_registered_keys,
 )
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
-from labwright.stages.paper.reflection import drop_figure, reflect
+from labwright.stages.paper.reflection import ask_to_shorten, drop_figure, find_spare_figure, is_referred_to, reflect
 from labwright.stages.paper.required_statements import complete_draft
 from labwright.stages.paper.typesetting import (
     assess_draft,
@@ -131,6 +131,7 @@ async def write_draft(context: RunContext) -> None:
             draft = complete_draft(draft, inputs.statements, reported=later)[1]
             context.recorder.append(await assess_new_draft(context, draft, number=0))
 
+    await redraw_program_figures(context)
     await run_once(context, context.state.paper.format_task("write"), work)
 
 
@@ -268,18 +269,32 @@ async def approve_text(context: RunContext, left: tuple[str, ...]) -> tuple[str,
 
 async def _complete_draft(context: RunContext) -> None:
     """Record one version with all that the best one lacks, if anything: the required statements, two sentences as
-    related work if nothing published was cited, and fewer figures while the text is too long."""
-    best = select_best(context.state.paper.drafts)
-    await read_claims(context, best)
-    material = build_paper_context(context)
-    kept = reduce_related_work(best.draft) if is_novelty_unchecked(context.state, best.draft) else best.draft
-    missing, draft = _add_statements(material, kept)
-    edits = (*missing, *["related work reduced to two sentences"] * (kept != best.draft))
-    version = await assess_edit(context, draft, *(f"{line}, by the program" for line in edits))
-    while version.over > 0 and (found := drop_figure(version.draft, material.figures)):
+    related work if nothing published was cited, and fewer figures while the text is too long. Before a figure moves to
+    which a section refers, the writer is asked."""
+    version, figures = await _assess_complete(context), build_paper_context(context).figures
+    figure = find_spare_figure(version.draft, figures) if version.over > 0 and context.paper.reflections else ""
+    if figure and is_referred_to(version.draft, figure):
+        _record_new(context, version)
+        await ask_to_shorten(context, version, figure)
+        version = await _assess_complete(context)
+    while version.over > 0 and (found := drop_figure(version.draft, figures)):
         moved = (f"{line}, by the program, because the text is too long" for line in found.applied)
         version = await assess_edit(context, found.draft, *version.edits, *moved)
-    if version.draft != best.draft:
+    _record_new(context, version)
+
+
+async def _assess_complete(context: RunContext) -> DraftAssessed:
+    """Assess the best version with the required statements that it lacks, and related work that it may have."""
+    best = select_best(context.state.paper.drafts)
+    await read_claims(context, best)
+    kept = reduce_related_work(best.draft) if is_novelty_unchecked(context.state, best.draft) else best.draft
+    missing, draft = _add_statements(build_paper_context(context), kept)
+    edits = (*missing, *["related work reduced to two sentences"] * (kept != best.draft))
+    return await assess_edit(context, draft, *(f"{line}, by the program" for line in edits))
+
+
+def _record_new(context: RunContext, version: DraftAssessed) -> None:
+    if version.draft != select_best(context.state.paper.drafts).draft:
         context.recorder.append(version)
 
 

@@ -20,8 +20,10 @@ from labwright.models.roles.paper_revision import ReflectInputs, Reflection, Ref
 from labwright.record.events.paper_events import DraftAssessed
 from labwright.record.result_macros import strip_form
 from labwright.record.schema.paper import FigureAspectReview, FinalFigure, PaperDraft
+from labwright.record.table import format_quantity
 from labwright.review.evidence import collect_used_keys
 from labwright.review.evidence.latex_scanner import CITE_COMMANDS
+from labwright.stages.cost_table import SHORTEN_TASK
 from labwright.stages.paper.citations import (
     UNCITED_COMPLAINT,
     is_novelty_unchecked,
@@ -39,6 +41,8 @@ from labwright.stages.paper.result_tables import ADDENDUM_TABLE
 from labwright.stages.paper.typesetting import (
     assess_new_draft,
     build_paper_context,
+    count_lines,
+    find_next_round,
     list_current,
     rank_version,
     select_best,
@@ -90,6 +94,21 @@ async def revise(
             return
 
 
+async def ask_to_shorten(context: RunContext, version: DraftAssessed, figure: str) -> None:
+    """Record a further round in which the reflector may shorten the text, before the program moves a figure to which a
+    section refers; once for each version of the paper."""
+    lines = format_quantity(count_lines(version.over, build_paper_context(context).template), "line")
+    news = (
+        f"The main text is too long by about {lines}. Shorten it, or move a figure: otherwise the program moves "
+        f"`{figure}` to the appendix, though a section refers to it."
+    )
+
+    async def work(client: ModelClient) -> None:
+        await revise(context, client, [find_next_round(context.state)], results=(news,))
+
+    await run_once(context, context.state.paper.format_task(SHORTEN_TASK), work)
+
+
 async def _assess_edits(
     context: RunContext, before: Sequence[DraftAssessed], answer: Reflection, number: int
 ) -> tuple[DraftEdits, DraftAssessed]:
@@ -109,27 +128,22 @@ async def _assess_edits(
             return found, version
         for one in sorted(growth, key=growth.__getitem__, reverse=True):
             undone.append(f"{one!r}: undone, since the text would exceed its page limit")
-            answer = answer.model_copy(
-                update={
-                    "edits": tuple(edit for edit in answer.edits if edit.new != one),
-                    "placements": {name: place for name, place in answer.placements.items() if name != one},
-                }
-            )
+            answer = answer.model_copy(update={"edits": tuple(edit for edit in answer.edits if edit.new != one)})
             excess -= growth[one]
             if excess <= 0:
                 break
 
 
 def _measure_growth(answer: Reflection, float_words: Mapping[str, int]) -> dict[str, int]:
-    """Return the words that edits add, by their new text, and the room of figures that move to the text, by name."""
-    growth = {
-        edit.new: len(edit.new.split())
-        - len(edit.old.split())
-        + sum(float_words.get(f"tab:{name}", 0) for name in collect_used_keys([edit.new], frozenset({"papertable"})))
-        for edit in answer.edits
-    }
-    growth |= {name: float_words.get(f"fig:{name}", 0) for name, place in answer.placements.items() if place == "main"}
-    return {name: words for name, words in growth.items() if words > 0}
+    """Return the words that edits add, by their new text, with the room of the figures and tables that they place."""
+
+    def measure(text: str) -> int:
+        labels = [f"fig:{name}" for name in collect_used_keys([text], frozenset({"paperfigure"}))]
+        labels += [f"tab:{name}" for name in collect_used_keys([text], frozenset({"papertable"}))]
+        return len(text.split()) + sum(float_words.get(label, 0) for label in labels)
+
+    growth = {edit.new: measure(edit.new) - measure(edit.old) for edit in answer.edits}
+    return {text: words for text, words in growth.items() if words > 0}
 
 
 def _complete_edits(context: RunContext, found: DraftEdits) -> DraftEdits:
@@ -177,7 +191,6 @@ def build_reflect_inputs(
         draft=draft,
         pages=base.filled,
         room=round(max(0.0, limit - base.filled) * page_words) if base.filled is not None else 0,
-        over=base.over,
         results=tuple(line for line in inputs.results if line.listed or strip_form(line.key) in text),
         comparisons=tuple(one for one in inputs.comparisons if one.listed or one.key in text),
         estimates=inputs.estimates,
@@ -268,8 +281,7 @@ def apply_edits(
 ) -> DraftEdits:
     """Return the draft with the possible edits applied. `figures` are the paper's figures, `rewritable` the sections
     that may be rewritten."""
-    found, placements = DraftEdits(draft), dict(draft.placements)
-    texts: dict[str, str] = draft.parts
+    found, texts = DraftEdits(draft), draft.parts
     for rewrite in answer.rewrites:
         if found.record(f"{rewrite.title}, as a whole", _check_rewrite(rewrite, texts, rewritable)):
             texts[find_part(rewrite.title, texts)] = rewrite.body
@@ -289,14 +301,11 @@ def apply_edits(
         refused = PROGRAM_CAPTION_REASON if name in PROGRAM_FIGURES else refused
         if found.record(where, refused):
             texts[where] = caption
-    for name, place in answer.placements.items():
-        there = "it is already there" if placements.get(name) == place else ""
-        refused = there if name in figures else NO_FIGURE_REASON
-        moved = f"{name} moved to {'the text' if place == 'main' else 'the appendix'}"
-        if found.record(f"{name} to {place}" if refused else moved, refused):
-            placements[name] = place
-            if place == "appendix":
-                texts = {title: text.replace(f"\\paperfigure{{{name}}}", "") for title, text in texts.items()}
+    for name in answer.placements:
+        left = {title: text.replace(f"\\paperfigure{{{name}}}", "") for title, text in texts.items()}
+        refused = NO_FIGURE_REASON if name not in figures else "it is already there" if left == texts else ""
+        if found.record(f"{name} to the appendix" if refused else f"{name} moved to the appendix", refused):
+            texts = left
     remaining = collect_used_keys(texts.values(), frozenset({"papertable"}))
     for section in draft.sections:  # no edit takes out what decides
         for name in collect_used_keys([section.body], frozenset({"papertable"})):
@@ -305,7 +314,7 @@ def apply_edits(
                 texts[f"section {section.title!r}"] += f"\n\n\\papertable{{{name}}}"
     for title, text in texts.items():  # remove the gaps left by passages
         texts[title] = re.sub(r"\n[ \t]*(?:\n[ \t]*)+", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).strip()
-    found.draft = draft.with_parts(texts).model_copy(update={"placements": placements})
+    found.draft = draft.with_parts(texts)
     return found
 
 
@@ -314,15 +323,25 @@ def find_part(name: str, parts: Mapping[str, str]) -> str:
     return name if name in parts else f"section {name!r}"
 
 
+def find_spare_figure(draft: PaperDraft, figures: Sequence[FinalFigure]) -> str:
+    """Return the figure that the program moves to the appendix if the text is too long: the last one, if possible one
+    to which no section refers; empty if there is none. The figure of the decided hypotheses stays."""
+    bodies = [one.body for one in draft.sections]
+    known = {one.name for one in figures} - PROGRAM_FIGURES
+    placed = [name for name in collect_used_keys(bodies, frozenset({"paperfigure"})) if name in known]
+    spared = [name for name in placed if not is_referred_to(draft, name)] or placed
+    return spared[-1] if spared else ""
+
+
+def is_referred_to(draft: PaperDraft, figure: str) -> bool:
+    """Return whether a section refers to a figure."""
+    return f"fig:{figure}" in collect_used_keys([one.body for one in draft.sections], frozenset({"ref"}))
+
+
 def drop_figure(draft: PaperDraft, figures: Sequence[FinalFigure]) -> DraftEdits | None:
-    """Return the draft with the last figure that its text can spare in the appendix; None if there is none. The figure
-    of the decided hypotheses stays."""
-    placed = collect_used_keys([one.body for one in draft.sections], frozenset({"paperfigure"}))
-    spared = [name for name in placed if name in {one.name for one in figures} - PROGRAM_FIGURES]
-    if not spared:
-        return None
-    answer = Reflection(done=False, placements=dict.fromkeys(spared[-1:], "appendix"))
-    return apply_edits(draft, answer, figures=spared)
+    """Return the draft with a figure moved to the appendix; None if there is none to spare."""
+    name = find_spare_figure(draft, figures)
+    return apply_edits(draft, Reflection(done=False, placements={name: "appendix"}), figures=[name]) if name else None
 
 
 def _check_rewrite(edit: SectionEdit, texts: dict[str, str], rewritable: Collection[str]) -> str:

@@ -14,7 +14,7 @@ Limits: a reader may still give a statement too little weight.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from labwright.models.roles.paper_writing import RequiredStatement
 from labwright.record.ablation_results import collect_ablation_results
@@ -181,21 +181,13 @@ def _list_setting_statements(state: RunState, differences: Sequence[ClaimDiffere
         )
 
 
-_Registered = Mapping[tuple[str, frozenset[tuple[str, str]]], str]
-"""(metric, (dataset, condition) of both sides) of a registered and measured pair -> its key."""
-
-
-def _list_registered(plan: DataPlan, decisions: Iterable[HypothesisDecision]) -> _Registered:
-    """Return the registered and measured pairs, alternatives and rivals included; of a pair with several keys, the
-    first one."""
-    measured = list_measured_keys(decisions)
-    pairs = reversed(list_registered_pairs(plan, measured).items())
-    return {(metric, frozenset((one.dataset, one.condition) for one in cells)): key for key, (metric, *cells) in pairs}
-
-
-def _find_printed_key(one: ClaimDifference, known: _Registered) -> str:
-    """Return the key of a difference that a paper prints: a registered pair has its own interval."""
-    return known.get((one.name, frozenset([(one.dataset, one.condition), (one.dataset, one.other)])), one.key)
+def _list_registered_keys(
+    plan: DataPlan, decisions: Iterable[HypothesisDecision]
+) -> dict[frozenset[tuple[str, str, str]], str]:
+    """Return the keys of the registered and measured pairs, which have their own interval, by their sides, alternatives
+    and rivals included; of a pair with several keys, the first one."""
+    pairs = reversed(list_registered_pairs(plan, list_measured_keys(decisions)).items())
+    return {frozenset((one.dataset, metric, one.condition) for one in cells): key for key, (metric, *cells) in pairs}
 
 
 def _name_arm(name: str) -> str:
@@ -207,14 +199,14 @@ def _list_ablation_statements(
 ) -> Iterator[RequiredStatement]:
     """Yield, for each measured ablation arm, its clearest difference on the main dataset. The arms of an addendum have
     registered estimates instead."""
-    known = _list_registered(state.search.plan, decisions)
+    known = _list_registered_keys(state.search.plan, decisions)
     for result in collect_ablation_results(state):
         for arm in result.arms if result.outcome == "measured" and result.by != "addendum" else ():
             found = _filter_primary(state, [one for one in differences if one.arm == arm])
             here = [one for one in found if one.dataset == found[0].dataset]
             if here:
                 clearest = max(here, key=lambda one: (one.excludes_zero, abs(one.mean)))
-                key = _find_printed_key(clearest, known)
+                key = known.get(clearest.sides, clearest.key)
                 yield RequiredStatement(
                     id=f"ablation-{arm}",
                     keys=(key,),
@@ -234,18 +226,15 @@ def _list_loss_statements(
     methods = {arm.name for arm in state.search.plan.arms if arm.role == "method"}
     places: dict[tuple[str, str, str], list[ClaimDifference]] = {}
     registered = list_registered_sides(state.search.plan)
-    known = _list_registered(state.search.plan, decisions)
+    known = _list_registered_keys(state.search.plan, decisions)
     for difference in _filter_primary(state, differences):
-        sides = frozenset(
-            (difference.dataset, difference.name, one) for one in (difference.condition, difference.other)
-        )
-        if difference.arm in methods and sides not in registered:
+        if difference.arm in methods and difference.sides not in registered:
             places.setdefault((difference.dataset, difference.arm, parse_arm(difference.other)), []).append(difference)
     for (dataset, arm, other), found in places.items():
         behind = [one for one in found if one.better == one.other and one.mean != 0]
         lost = behind if len(behind) == len(found) else [one for one in behind if one.excludes_zero]
         if lost:
-            keys = [_find_printed_key(one, known) for one in lost]
+            keys = [known.get(one.sides, one.key) for one in lost]
             values = (
                 f"{parse_level(one.condition) or 'in all'}: \\result{{{key}.mean}}"
                 for one, key in zip(lost, keys, strict=True)

@@ -120,28 +120,45 @@ class TextChange(NamedTuple):
 
 
 async def respond(context: RunContext) -> None:
-    """Record the response to the reviewers of the current version, with its files."""
+    """Record the response to the reviewers of the current version, in Markdown, with its files."""
 
     async def work(client: ModelClient) -> None:
         if context.state.paper.answered is not None:
             return
         material = build_paper_context(context, client.decision)
-        outcomes = _list_outcomes(material)
         before, after = read_versions(material)
+        outcomes, changes = _list_outcomes(material), list_changes(before, after)
         given = await client.ask_or_none(
             roles.RESPOND,
-            RespondInputs(draft=after, outcomes=outcomes, changes=tuple(map(str, list_changes(before, after)))),
+            RespondInputs(draft=after, outcomes=outcomes, changes=tuple(map(str, changes))),
             instead="the response has only what the record says",
         )
         answers = {one.request: one for one in given.answers} if given is not None else {}
-        event = ReviewersAnswered(
-            answers=tuple(_check_answer(one.request.id, answers.get(one.request.id), after) for one in outcomes),
-            why="" if given is not None else NO_ANSWER,
-        )
+        checked = tuple(_check_answer(one.request.id, answers.get(one.request.id), after) for one in outcomes)
+        why = "" if given is not None else NO_ANSWER
+        paper = context.state.paper
+        values = {
+            "title": after.title,
+            "version": paper.version,
+            "rows": [
+                {
+                    "request": one.request,
+                    "review": paper.reviews[one.request.review - 1].name,
+                    "lines": one.values,
+                    "answer": answer,
+                    "done": one.outcome or describe_text_change(before, answer),
+                }
+                for one, answer in zip(outcomes, checked, strict=True)
+            ],
+            "addendum": find_addendum(context.state),
+            "dropped": paper.requests.dropped if paper.requests is not None else (),
+            "changes": changes,
+            "why": why,
+        }
         path = context.folder.paper_folder / "response.md"
-        write_file(path, render_response(material, event))
+        write_file(path, render_template("response.md.jinja", values) + "\n")
         files = {str(path.relative_to(context.folder.root)): hash_file(path)}
-        context.recorder.append(event.model_copy(update={"files": files}))
+        context.recorder.append(ReviewersAnswered(answers=checked, why=why, files=files))
 
     await run_once(context, context.state.paper.format_task("respond"), work)
 
@@ -153,34 +170,6 @@ def _check_answer(request: str, one: WrittenAnswer | None, paper: PaperDraft) ->
     parts = {"abstract": paper.abstract, **{each.title: each.body for each in paper.sections}}
     section = next((name for name, text in parts.items() if one.quote and quote_is_in(one.quote, text)), "")
     return RequestAnswer(request=request, answer=one.answer, quote=one.quote if section else "", section=section)
-
-
-def render_response(material: PaperContext, event: ReviewersAnswered) -> str:
-    """Return the response in Markdown; it follows from the record and the model's words."""
-    state = material.state
-    before, after = read_versions(material)
-    outcomes, changes = _list_outcomes(material), list_changes(before, after)
-    answers = {one.request: one for one in event.answers}
-    rows = [
-        {
-            "request": one.request,
-            "review": state.paper.reviews[one.request.review - 1].name,
-            "lines": one.values,
-            "answer": (answer := answers.get(one.request.id, RequestAnswer(request=one.request.id))),
-            "done": one.outcome or describe_text_change(before, answer),
-        }
-        for one in outcomes
-    ]
-    values = {
-        "title": after.title,
-        "version": state.paper.version,
-        "rows": rows,
-        "addendum": find_addendum(state),
-        "dropped": state.paper.requests.dropped if state.paper.requests is not None else (),
-        "changes": changes,
-        "why": event.why,
-    }
-    return render_template("response.md.jinja", values) + "\n"
 
 
 def describe_text_change(before: PaperDraft, answer: RequestAnswer) -> str:

@@ -6,24 +6,25 @@ file or an outdated PDF.
 
 from __future__ import annotations
 
-import asyncio
 import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
+from typing import NamedTuple
 
 from labwright.literature.bibtex import parse_bibtex
-from labwright.pdf.reader import PdfError, read_pdf
 from labwright.record.claims.requested_estimates import list_requests
+from labwright.record.claims.sentences import join_names
 from labwright.record.events.paper_events import DraftAssessed
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import ResultMacroUse, fill_macros, is_interval_form, print_value, to_plain_text
 from labwright.record.run_folder import create_draft_folder, seal_folder
 from labwright.record.schema.paper import PaperDraft, PaperFinding, Section
+from labwright.record.table import format_quantity
 from labwright.record.untrusted_files import remove_tree
 from labwright.review.evidence import (
     Evidence,
@@ -37,6 +38,7 @@ from labwright.review.evidence import (
 )
 from labwright.review.evidence.pdf_check import extract_pdf_text, find_tex_error
 from labwright.stages.paper.latex_sources import LatexSources, PaperParts, PaperTable, build_sources
+from labwright.stages.paper.outline import count_page_words, measure_floats
 from labwright.stages.paper.paper_context import PaperContext, build_paper_parts
 from labwright.stages.paper.required_statements import complete_draft
 from labwright.stages.paper.template import PaperTemplate, TemplateError
@@ -79,28 +81,55 @@ def parse_log(log: str, source: str = "") -> tuple[PaperFinding, ...]:
     return tuple(dict.fromkeys((*found, *(PaperFinding(text=line) for line in lines))))
 
 
-def measure_pages(folder: Path, floats: tuple[str, ...]) -> float | None:
-    """Return the pages of main text, counting the used part of the last page up to the end of the text or its last
-    float, from the .aux file. References and appendix do not count."""
+LINE_INCHES = 12 / 72
+"""Height of a line of text."""
+MAX_OVERFULL_SHARE = 1.01
+"""Share of a page above which its text is not only a little too high."""
+
+
+class MainTextLength(NamedTuple):
+    """The pages of main text, with the used part of the last one, and the labels of the floats that stand alone on it,
+    after the end of the text."""
+
+    pages: float
+    late_floats: tuple[str, ...] = ()
+
+
+def measure_pages(folder: Path, floats: Mapping[str, float]) -> MainTextLength | None:
+    """Return the length of the main text from the .aux file and the log; references and appendix do not count. `floats`
+    maps the label of each float of the text to the share of a page that it takes."""
     aux, log = ((folder / f"paper.{suffix}").read_text(errors="replace") for suffix in ("aux", "log"))
     pages = {
         name: int(page) for name, page in re.findall(r"\\newlabel\{([^{}]*)\}\{\{(?:[^{}]|\{[^{}]*\})*\}\{(\d+)\}", aux)
     }
-    if "paper:main-end" not in pages:
+    if (end := pages.get("paper:main-end")) is None:
         return None
-    last = max([pages["paper:main-end"], *(pages[name] for name in floats if name in pages)])
+    last = max([end, *(pages[name] for name in floats if name in pages)])
+    if last > end:
+        late = tuple(name for name in floats if pages.get(name) == last)
+        return MainTextLength(last - 1 + min(1.0, sum(floats[name] for name in late)), late)
     total = re.search(r"paper: main text ends at ([\d.]+)pt of ([\d.]+)pt", log)
-    ends_there = total is not None and last == pages["paper:main-end"]
-    return last - 1 + float(total[1]) / float(total[2]) if total is not None and ends_there else float(last)
+    used = float(total[1]) / float(total[2]) if total is not None else 1.0
+    # in styles of earlier versions, the last lines may still wait for the next page
+    return MainTextLength(last - 1 + (used - 1 if used > MAX_OVERFULL_SHARE else min(1.0, used)))
 
 
-def check_length(pages: float, template: PaperTemplate) -> tuple[PaperFinding, ...]:
-    """Return a finding if the main text exceeds the template's page limit."""
-    text = (
-        f"the main text takes {pages:.1f} pages, the limit is {template.page_limit}: shorten it by about "
-        f"{max(pages - template.page_limit, 0.05):.1f} pages"
-    )
-    return (PaperFinding(text=text, blocks=True),) if ceil(pages) > template.page_limit else ()
+def count_lines(pages: float, template: PaperTemplate) -> int:
+    """Return how many lines of text fill a number of pages."""
+    return ceil(pages * template.columns * template.text_height / LINE_INCHES)
+
+
+def check_length(length: MainTextLength, template: PaperTemplate) -> tuple[PaperFinding, ...]:
+    """Return a finding if the main text exceeds the template's page limit: what is beyond it."""
+    if ceil(length.pages) <= template.page_limit:
+        return ()
+    lines = format_quantity(count_lines(length.pages - template.page_limit, template), "line")
+    beyond = f"about {lines} of text"
+    if length.late_floats:
+        beyond = f"{join_names(length.late_floats)} on a further page, of about {lines}"
+    limit = format_quantity(template.page_limit, "page")
+    text = f"the main text is too long by {beyond}: its limit is {limit}; shorten it, or move a figure to the appendix"
+    return (PaperFinding(text=text, blocks=True),)
 
 
 def find_section(source: str, line: int) -> str:
@@ -223,15 +252,16 @@ async def _compile(
     if failed:
         return PaperAssessment(findings=(PaperFinding(text=failed, blocks=True),))
     log = (work / "paper.log").read_text(errors="replace")
-    placed = (
-        *(f"fig:{one.name}" for one in parts.figures if one.placement == "main"),
-        *(f"tab:{one.name}" for one in parts.tables if one.placement == "main"),
+    words = measure_floats(
+        [one for one in parts.figures if one.placement == "main"],
+        [one for one in parts.tables if one.placement == "main"],
+        parts.draft.captions,
+        template,
     )
-    filled = measure_pages(work, placed)
-    too_long = check_length(filled, template) if filled is not None else ()
-    fonts = await _check_type3_fonts(work / "paper.pdf")
-    findings = (*parse_log(log, made.files["paper.tex"]), *too_long, *fonts)
-    return PaperAssessment(work / "paper.pdf", filled, findings)
+    length = measure_pages(work, {label: room / count_page_words(template) for label, room in words.items()})
+    too_long = check_length(length, template) if length is not None else ()
+    findings = (*parse_log(log, made.files["paper.tex"]), *too_long)
+    return PaperAssessment(work / "paper.pdf", length.pages if length is not None else None, findings)
 
 
 def _find_failure(ran: tex_runner.ProcessResult, work: Path, timeout: float) -> str:
@@ -254,19 +284,6 @@ def _find_failure(ran: tex_runner.ProcessResult, work: Path, timeout: float) -> 
         at = int(place[2]) - 1
         line = f" in: {lines[at].strip()[:200]!r}" if at < len(lines) else ""
     return f"TeX stopped at an error: {find_tex_error(ran.output)}{line}"
-
-
-async def _check_type3_fonts(pdf: Path) -> tuple[PaperFinding, ...]:
-    """Return a finding if words are set in Type 3 fonts, which print and search badly."""
-    try:
-        document = await asyncio.to_thread(read_pdf, pdf, timeout=30)
-    except PdfError:
-        return ()
-    pages = ", ".join(str(number) for number, page in enumerate(document.pages, 1) if page.has_type3)
-    if not pages:
-        return ()
-    text = f"Type 3 fonts in the PDF (page {pages}): save figures with pdf.fonttype 42"
-    return (PaperFinding(text=text, by_edit=False),)
 
 
 # Typeset a two-line sample paper to check a template.

@@ -135,7 +135,8 @@ def test_only_the_writing_of_a_rewritten_paper_is_done_again(faulty: Faulty, tmp
             rewrite_paper(run, settings, listener=ignore_event)
         assert resume_run(run, noted, models__base_url=server.url) == 0
     again = _list_events(run)[len(before) :]
-    assert {event.type for event in again} <= {event.type for event in writing} | {"rewriting", "resumed"}
+    more = {"rewriting", "commanded", "resumed"}  # SIGTERM is a command to stop
+    assert {event.type for event in again} <= {event.type for event in writing} | more
     state = read_state(run)
     assert list(state.nodes) == nodes
     assert (

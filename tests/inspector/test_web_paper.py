@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from labwright.inspector.number_tracer import TextBit, read_values, split_text
-from labwright.inspector.web.paper_pages import PageLink, PdfError, find_links, read_pdf, render_pdf_page
+from labwright.inspector.web.paper_pages import PageLink, PdfError, find_links, read_pages, render_pdf_page
 from labwright.record.events.paper_events import FiguresDrawn, PaperReleased
 from labwright.record.events.search_events import StageWinnerChosen
 from tests.inspector.sample_run import EventStory, make_sample
@@ -157,7 +157,7 @@ def marks(tmp_path: Path, pages: tuple[tuple[str, ...], ...] = PAGES) -> tuple[P
     (tmp_path / "paper").mkdir()
     (tmp_path / "paper" / "paper.pdf").write_bytes(pdf(*pages))
     texts = [split_text(text, read_values(RESULTS)) for text in (PAPER, *FLOATS.split(r"\definefloat"))]
-    found = read_pdf(tmp_path, "paper/paper.pdf")
+    found = read_pages(tmp_path, "paper/paper.pdf")
     return find_links(found, texts, {"loss": "The loss of both arms by step"}, {"n0005": None})
 
 
@@ -193,7 +193,7 @@ def test_a_table_of_equal_numbers_is_read_row_by_row(tmp_path: Path) -> None:
     rows = "".join(rf"{name} & \result{{{name}.mean}} & \result{{{name}.sd}} \\ " for name in names)
     (tmp_path / "paper").mkdir()
     (tmp_path / "paper" / "paper.pdf").write_bytes(pdf(tuple(f"{name}\t0.500\t0.500" for name in names)))
-    found = find_links(read_pdf(tmp_path, "paper/paper.pdf"), [split_text(rows, values)], {}, {})
+    found = find_links(read_pages(tmp_path, "paper/paper.pdf"), [split_text(rows, values)], {}, {})
     assert [one.target for one in found] == list(values)
 
 
@@ -217,7 +217,7 @@ def test_a_pdf_that_is_none_is_told(tmp_path: Path) -> None:
         path.unlink(missing_ok=True)
         make()
         with pytest.raises(PdfError):
-            read_pdf(tmp_path, "paper/paper.pdf")
+            read_pages(tmp_path, "paper/paper.pdf")
         with pytest.raises(PdfError):
             render_pdf_page(tmp_path, "paper/paper.pdf", 1)
 

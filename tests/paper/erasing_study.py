@@ -41,7 +41,7 @@ from labwright.record.schema.hypotheses import Effect, Hypothesis, RivalExplanat
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import Attempt
 from labwright.record.schema.paper import PaperDraft, Section
-from labwright.review.evidence import Evidence, find_bold_claims
+from labwright.review.evidence import Evidence
 from labwright.stages.paper.figures import build_style, build_style_files
 from labwright.stages.paper.hypothesis_figures import build_figure_data, build_figure_script
 from labwright.stages.paper.latex import mark_recorded
@@ -242,7 +242,6 @@ def make_parts(folder: Path, template: str, plan: DataPlan = PLAN) -> PaperParts
             figures=frozenset(captions),
             tables=frozenset(one.name for one in tables),
             captions=captions,
-            bold=find_bold_claims(plan, decide_hypotheses(run), claims),
         ),
         figures=tuple(FigureFile(name=name, path=folder / "figures" / f"{name}.pdf") for name in captions),
         tables=tables,

@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from labwright.models.roles.paper_writing import ExploratoryComparison
 from labwright.record.claims.differences import ClaimDifference, compute_differences
 from labwright.record.claims.estimates import Claim, compute_paper_claims
 from labwright.record.claims.formatting import format_claims, format_setups
@@ -221,16 +220,7 @@ def make_evidence(run: RunState) -> Evidence:
         figures=frozenset({"loss", "reliability", "curves"}),
         tables=frozenset({"main", "metrics", "ablation"}),
         names=(*(one.title for one in FACTS), *(one.title for one in PLAN.arms), *(one.title for one in PLAN.levels)),
-        comparisons=(
-            ExploratoryComparison(
-                key="diff/digits/log_loss/method@noise20~baseline@noise20",
-                dataset="digits",
-                metric="log_loss",
-                better="method@noise20",
-                worse="baseline@noise20",
-                n=5,
-            ),
-        ),
+        replicates=frozenset({5}),
         plan=PLAN,
         facts=FACTS,
     )

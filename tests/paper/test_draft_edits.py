@@ -54,7 +54,7 @@ def test_a_passage_is_found_however_its_lines_are_wrapped_and_what_it_leaves_is_
         (Reflection(done=False, rewrites=(SectionEdit(title="None", body="New."),)), "there is no such section"),
         (Reflection(done=False, captions={"other": "C"}), "caption of other: there is no such figure"),
         (Reflection(done=False, captions={"loss": "The loss."}), "empty or unchanged"),
-        (Reflection(done=False, placements={"other": "appendix"}), "other to appendix: there is no such figure"),
+        (Reflection(done=False, placements={"other": "appendix"}), "other to the appendix: there is no such figure"),
     ],
 )
 def test_what_cannot_be_made_is_reported_and_leaves_the_draft(answer: Reflection, why: str) -> None:
@@ -118,7 +118,7 @@ def test_the_caption_of_a_figure_by_the_program_is_not_edited() -> None:
 def test_a_figure_that_moves_to_the_appendix_leaves_its_place_and_stays_referred_to() -> None:
     answer = Reflection(done=False, placements={"loss": "appendix"}, captions={"loss": "Closer."})
     draft, made, refused = made_by(answer)
-    assert draft.placements == {"loss": "appendix"} and "\\paperfigure" not in draft.sections[1].body
+    assert "\\paperfigure" not in draft.sections[1].body
     assert "\\ref{fig:loss}" in draft.sections[1].body and draft.captions["loss"] == "Closer."
     assert (made, refused) == (2, "")
     again, _, refused = made_by(Reflection(done=False, placements={"loss": "appendix"}), draft)

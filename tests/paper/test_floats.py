@@ -1,4 +1,4 @@
-"""Tables and figures of a study with three confirmatory arms: what they show, where they stand, what is bold."""
+"""Tables and figures of a study with three confirmatory arms: what they show and where they stand."""
 
 from __future__ import annotations
 
@@ -13,14 +13,11 @@ import pytest
 from labwright.pdf.layout import read_text
 from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import compute_paper_claims
-from labwright.record.claims.formatting import format_claims
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.events.search_events import LookTaken
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.hypotheses import Effect, Hypothesis
-from labwright.review.evidence import Evidence, find_bold_claims
-from labwright.review.evidence.pdf_check import check_bold
 from labwright.stages.paper import result_tables
 from labwright.stages.paper.hypothesis_figures import build_figure_data, build_figure_script
 from labwright.stages.paper.latex_sources import FigureFile
@@ -33,7 +30,6 @@ from labwright.stages.settings import PaperSettings
 from tests.paper import erasing_study
 
 RUN = erasing_study.make_state()
-WINNER = "test/fashion/accuracy/erase-anywhere@a95"
 
 
 def plain(tex: str) -> str:
@@ -156,34 +152,6 @@ def test_text_tables_and_figure_have_one_interval_of_a_registered_difference() -
         "diff/fashion/accuracy/erase-anywhere@a10~none@a10" in keys
         and "diff/fashion/accuracy/erase-anywhere@a95~none@a95" not in keys
     )
-
-
-@pytest.mark.parametrize(
-    ("plan", "bold"),
-    [
-        (with_effect(), {WINNER}),
-        (with_effect(estimand="none@a95 - erase-anywhere@a95"), {WINNER}),
-        (with_effect(metric="log_loss"), {WINNER.replace("accuracy", "log_loss")}),
-        (with_effect(estimand="erase-anywhere@a10 - none@a10"), set[str]()),  # open
-        (with_effect(estimand="erase-off-mark@a95 - none@a95"), set[str]()),  # another arm has a better mean
-        (with_effect(estimand="mean(erase-anywhere - none, over=levels)"), set[str]()),  # of several cells
-        (with_effect(estimand="erase-anywhere@a95 - 0.5 * none@a95"), set[str]()),  # no difference of two arms
-    ],
-)
-def test_bold_follows_the_direction_of_a_decided_difference(plan: DataPlan, bold: set[str]) -> None:
-    run = erasing_study.make_state(plan)
-    claims = compute_paper_claims(run)
-    assert find_bold_claims(plan, decide_hypotheses(run), claims) == bold
-    preview = [one.model_copy(update={"confirmed": False}) for one in decide_hypotheses(run)]
-    assert find_bold_claims(plan, preview, claims) == frozenset()
-
-
-def test_other_bold_values_are_violations() -> None:
-    claims = compute_paper_claims(RUN)
-    evidence = Evidence(results=format_claims(claims), bold=frozenset({WINNER}))
-    bold = r"\textbf{\result{%s.mean}} against \textbf{\result{%s.mean}}"
-    other = WINNER.replace("erase-anywhere", "none")
-    assert [one.excerpt for one in check_bold(bold % (WINNER, other), evidence, "x")] == [rf"\result{{{other}.mean}}"]
 
 
 def test_the_lead_figure_shows_all_confirmatory_arms_against_the_baseline_and_its_caption_stands_alone() -> None:

@@ -148,6 +148,19 @@ def test_a_figure_of_the_appendix_is_placed_nowhere_and_may_be_referred_to_anywh
     assert "further" in {one.name for one in build_section_inputs(inputs, GOOD, (GOOD.sections[0].title,), ()).figures}
 
 
+def test_the_writer_may_leave_out_a_figure_that_a_model_drew() -> None:
+    placing = next(k for k, one in enumerate(GOOD.sections) if one.figures)
+    name = GOOD.sections[placing].figures[0]
+    outline = changed(placing, figures=GOOD.sections[placing].figures[1:])
+    assert repair_outline(outline, INPUTS) == (outline, ())
+    shown = {one.name: one for one in build_section_inputs(INPUTS, outline, (GOOD.sections[0].title,), ()).figures}
+    assert shown[name].placement == "appendix", "any section may refer to it"
+    own = INPUTS.model_copy(update={"program_captions": (name,)})
+    repaired, faults = repair_outline(outline, own)
+    assert f"figures: {name!r} is placed 0 times: place it once" in faults
+    assert name in {figure for one in repaired.sections for figure in one.figures}
+
+
 # --- sections ---------------------------------------------------------------------------------------------------------
 
 

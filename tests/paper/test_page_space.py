@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from labwright.record.event_log import MemoryLog
 from labwright.record.events.paper_events import FiguresDrawn
 from labwright.record.schema.paper import FinalFigure, PaperDraft, Section
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
-from labwright.stages.paper.latex_sources import FigureFile, PaperTable, read_drawn_size
+from labwright.stages.paper.latex_sources import FigureFile, PaperTable, build_sources, read_drawn_size
 from labwright.stages.paper.outline import (
     HEADING_INCHES,
     TITLE_INCHES,
@@ -24,7 +26,13 @@ from labwright.stages.paper.outline import (
 )
 from labwright.stages.paper.paper_context import build_write_inputs
 from labwright.stages.paper.template import load_template
-from labwright.stages.paper.typesetting import build_paper_context, check_thinness
+from labwright.stages.paper.typesetting import (
+    MainTextLength,
+    build_paper_context,
+    check_length,
+    check_thinness,
+    measure_pages,
+)
 from tests.paper import synthetic_paper
 from tests.paper.conftest import PrintedPaper
 from tests.stages.test_paper_writing import Desk, scripted
@@ -80,6 +88,19 @@ def test_floats_take_room_by_their_rows_columns_and_size(tmp_path: Path) -> None
     assert 50 < unknown < 300
 
 
+@pytest.mark.parametrize("font_type", [3, 42])
+def test_a_figure_whose_words_are_drawings_is_a_finding(tmp_path: Path, font_type: int) -> None:
+    pyplot = importlib.import_module("matplotlib.pyplot")
+    parts = synthetic_paper.make_short_paper(tmp_path, "\\paperfigure{drawn}")
+    with pyplot.rc_context({"pdf.fonttype": font_type}):
+        figure = pyplot.figure()
+        figure.suptitle("Accuracy")
+        figure.savefig(tmp_path / "drawn.pdf")
+        pyplot.close(figure)
+    made = build_sources(replace(parts, figures=(FigureFile("drawn", tmp_path / "drawn.pdf"),)), WORKSHOP)
+    assert ["'drawn' has fonts of Type 3" in one.text for one in made.findings] == [True] * (font_type == 3)
+
+
 def test_figures_that_leave_too_little_room_are_for_the_appendix(tmp_path: Path) -> None:
     sizes = {"fig:a": 400, "fig:b": 300, "fig:c": 300, "tab:main": 500}
     assert find_crowding_figures(2000, sizes, ["b", "c"]) == ["c", "b"]
@@ -110,3 +131,23 @@ def test_words_are_counted_without_floats_and_a_thin_paper_is_a_complaint() -> N
     assert count_words(draft) == {"abstract": 2, "Results": 4}
     assert check_thinness(2.3, 4) and "fills 2.3 of 4 pages" in check_thinness(2.3, 4)[0]
     assert check_thinness(2.5, 4) == () and check_thinness(None, 4) == ()
+
+
+@pytest.mark.parametrize(
+    ("ends", "figure", "told"),
+    [
+        ("674.4pt of 650.4pt", 4, "too long by about 2 lines of text: its limit is 4 pages"),  # they wait for a page
+        ("24.0pt of 650.4pt", 5, "too long by about 2 lines of text: its limit is 4 pages"),
+        ("650.4pt of 650.4pt", 0, "too long by fig:wide on a further page, of about 17 lines"),
+    ],
+)
+def test_what_spills_over_is_said_in_lines(tmp_path: Path, ends: str, figure: int, told: str) -> None:
+    end = 5 if figure else 4
+    labels = {"paper:main-end": end, "fig:wide": figure or 5}
+    aux = "".join(f"\\newlabel{{{name}}}{{{{1}}{{{page}}}{{}}{{}}{{}}}}\n" for name, page in labels.items())
+    (tmp_path / "paper.aux").write_text(aux)
+    (tmp_path / "paper.log").write_text(f"paper: main text ends at {ends}\n")
+    length = measure_pages(tmp_path, {"fig:wide": 0.3})
+    assert length is not None and told in check_length(length, WORKSHOP)[0].text
+    exact = MainTextLength(4.0)
+    assert check_length(exact, WORKSHOP) == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -56,8 +57,8 @@ def test_page_one_says_why_a_paper_is_refused(tmp_path: Path) -> None:
         ).files["paper.tex"]
 
     evidence = "The evidence check refused this paper"
-    length = told("the main text takes 5 pages, the limit is 4: shorten it by about 0.5 pages")
-    assert r"The main text takes \rec{5} pages, the limit is \rec{4.}" in length and evidence not in length
+    length = told("the main text is too long by about 2 lines of text: its limit is 4 pages")
+    assert r"The main text is too long by about \rec{2} lines of text." in length and evidence not in length
     left_out = "the abstract omits ladder-wine: include this sentence unchanged: On wine."
     assert "The abstract omits ladder-wine." in told(left_out) and evidence not in told(left_out)
     assert evidence in told("[number] page 1: '5': typed") and "DRAFT" not in told()
@@ -198,7 +199,10 @@ async def test_too_long_a_text_is_told_how_much_to_cut(tmp_path: Path):
     words = "\n\n".join(["A plain sentence about nothing in particular, repeated until the page is full. " * 12] * 30)
     built = await build_paper(synthetic_paper.make_short_paper(tmp_path, words), TEMPLATE, tmp_path / "paper")
     assert built.pages is not None and built.pages > 4
-    assert [one for one in built.findings if one.blocks and "the limit is 4" in one.text and "shorten" in one.text]
+    [told] = [one.text for one in built.findings if one.blocks]
+    lines = re.search(r"too long by about (\d+) lines of text: its limit is 4 pages; shorten it", told)
+    assert lines is not None and built.pages_filled is not None
+    assert abs(int(lines[1]) - (built.pages_filled - 4) * 54) <= 1, "54 lines a page"
 
 
 async def test_what_a_killed_process_left_while_it_typeset_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

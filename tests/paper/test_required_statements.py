@@ -25,7 +25,7 @@ from labwright.review.evidence import check_draft
 from labwright.stages.paper import required_statements
 from labwright.stages.paper.outline import is_disclosure
 from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
-from labwright.stages.paper.reflection import drop_figure
+from labwright.stages.paper.reflection import drop_figure, find_spare_figure
 from labwright.stages.paper.required_statements import (
     complete_draft,
     list_required_statements,
@@ -238,8 +238,12 @@ def test_no_page_limit_takes_out_what_is_owed() -> None:
     )
     figures = tuple(FinalFigure(name=name, description="d", datasets=()) for name in ("decided", "a"))
     first = drop_figure(draft, figures)
-    assert first is not None and first.draft.placements == {"a": "appendix"} and "decided" in str(first.draft)
+    assert first is not None and r"\paperfigure{a}" not in str(first.draft.parts) and "decided" in str(first.draft)
     assert drop_figure(first.draft, figures) is None
+    body = r"See Figure~\ref{fig:b}." + "\n\n" + r"\paperfigure{a}" + "\n\n" + r"\paperfigure{b}"
+    both = draft.model_copy(update={"sections": (Section(title="Results", body=body),)})
+    more = (*figures, figures[1].model_copy(update={"name": "b"}))
+    assert find_spare_figure(both, more) == "a", "no section refers to it"
     short = DraftAssessed(round=1, draft=draft, left_out=("the main text does not show ablation-a",))
     long = DraftAssessed(round=0, draft=draft, over=0.5, findings=(PaperFinding(text="too long", blocks=True),))
     assert select_best([long, short]) is long, "what is left out weighs more than length"

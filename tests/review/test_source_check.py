@@ -163,6 +163,20 @@ def test_prose_and_right_counts_of_what_the_plan_names_pass(text: str):
     assert check_draft(synthetic_paper.add_paragraph(text), EVIDENCE) == ()
 
 
+def test_number_words_of_the_question_may_be_typed_but_not_of_a_result():
+    question = "More images once, or fewer images three times, at a quarter of the cost?"
+    evidence = replace(EVIDENCE, question=question)
+    for text in (
+        "We label fewer images three times.",
+        "It has a quarter of the cost.",
+        "Given three times, they help.",
+    ):
+        draft = synthetic_paper.add_paragraph(text)
+        assert "word" in kinds(draft) and check_draft(draft, evidence) == (), text
+    for text in ("It takes three times longer.", "We label them four times.", "It is three times as good."):
+        assert {one.kind for one in check_draft(synthetic_paper.add_paragraph(text), evidence)} == {"word"}, text
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -213,12 +227,23 @@ def test_structure_is_refused_where_only_a_line_stands():
     assert {one.where for one in check_draft(draft, EVIDENCE) if one.kind == "command"} == {"title", "abstract"}
 
 
-def test_a_figure_that_is_not_placed_or_has_no_caption_is_a_violation():
+def test_a_figure_without_a_caption_is_a_violation():
     evidence = replace(EVIDENCE, figures=EVIDENCE.figures | {"extra"})
-    assert [one.fix for one in check_draft(synthetic_paper.DRAFT, evidence)] == [
-        "this figure is never placed: add \\paperfigure{extra} to a section",
-        "this figure has no caption: add one",
-    ]
+    found = check_draft(synthetic_paper.DRAFT, evidence)
+    assert [one.fix for one in found] == ["this figure has no caption: add one"]
+
+
+def test_a_value_in_bold_is_a_violation_and_other_bold_text_is_none():
+    key = f"\\result{{{next(iter(EVIDENCE.results))}}}"
+    for text, refused in (
+        (f"\\textbf{{the gain of {key}}}", True),
+        (f"\\textbf{{\\emph{{a}} and \\emph{{{key}}}}}", True),
+        (f"$\\mathbf{{{key}}}$", True),
+        (f"\\textbf{{Results.}} It is {key}.", False),
+        (f"$\\mathbf{{x}}$, {key}", False),
+    ):
+        found = [one.fix for one in check_draft(synthetic_paper.add_paragraph(text), EVIDENCE)]
+        assert any("bold" in one for one in found) == refused, text
 
 
 LEVELS = ("20 % noise", "40 % noise", "chance")

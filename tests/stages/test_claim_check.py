@@ -12,17 +12,18 @@ from labwright.models.offline.judgements import answer_claim_reader
 from labwright.models.roles.claim_reader import ClaimReaderInputs, PrintedSentence, ReadSentences
 from labwright.models.roles.paper_revision import ReflectInputs, Reflection
 from labwright.models.roles.paper_writing import RequiredStatement, SectionInputs, Sections
-from labwright.record.events.paper_events import PaperReleased
+from labwright.record.events.paper_events import DraftAssessed, PaperReleased
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.claims import ReadClaim, ReadSentence
 from labwright.record.schema.paper import PaperDraft, Section
-from labwright.stages.paper import paper_context, paper_steps, reflection
+from labwright.stages.paper import paper_context, paper_steps, reflection, typesetting
 from labwright.stages.paper.claim_check import CUT_NOTE, list_sentences
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
 from labwright.stages.paper.paper_steps import release_paper, write_draft
 from labwright.stages.paper.reflection import reflect
 from labwright.stages.paper.required_statements import complete_draft
 from labwright.stages.paper.typesetting import check_abstract, select_best
+from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
 from tests.paper import synthetic_paper
 from tests.stages.test_paper_writing import UNTIED, Desk, answers_of, bodies, edit, scripted
@@ -122,6 +123,40 @@ async def test_an_overclaim_goes_to_the_reflector_and_is_cut_at_release(tmp_path
     assert not desk.log.state.paper.claims_read[best.round].violations
     last = [one.text for one in list_asked(requests(desk, "claim_reader")[-1])]
     assert last == ["That is all."], "what follows a cut is read again"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shortens", [True, False])
+async def test_before_a_figure_moves_that_a_section_refers_to_the_writer_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shortens: bool
+) -> None:
+    news: list[tuple[str, ...]] = []
+    real = typesetting.assess_new_draft
+
+    async def assess(context: RunContext, draft: PaperDraft, *, number: int) -> DraftAssessed:
+        version = await real(context, draft, number=number)
+        text = "".join(one.body for one in draft.sections)
+        is_long = "and on" in text and "\\paperfigure" in text
+        return version.model_copy(update={"over": 0.05 if is_long else 0.0})
+
+    def revise(inputs: ReflectInputs) -> Reflection:
+        news.append(inputs.news)
+        return edit(" and on", "") if inputs.news and shortens else Reflection(done=True)
+
+    for module in (typesetting, reflection, paper_steps):
+        monkeypatch.setattr(module, "assess_new_draft", assess)
+    write = written("We ask.", "It goes on and on, as Figure~\\ref{fig:loss} shows.")
+    desk = Desk(tmp_path, scripted(revise, sections=write))
+    await finish(desk)
+    assert (
+        [bool(one) for one in news] == [False, True]
+        and "by about 3 lines." in news[1][0]
+        and "program moves `loss`" in news[1][0]
+    )
+    best = select_best(desk.log.state.paper.drafts)
+    assert best.over == 0 and ("\\paperfigure{loss}" in best.draft.sections[-2].body) == shortens
+    moved = any("loss moved to the appendix, by the program" in line for line in best.edits)
+    assert moved != shortens
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import importlib
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -25,8 +26,9 @@ from labwright.models.roles.figures import (
 )
 from labwright.models.settings import ModelSettings
 from labwright.pdf.reader import read_pdf
-from labwright.record.events.paper_events import FiguresDrawn
+from labwright.record.events.paper_events import FiguresDrawn, RewriteStarted
 from labwright.record.events.search_events import StageWinnerChosen
+from labwright.record.run_folder import hash_file
 from labwright.record.schema.nodes import Failure
 from labwright.record.schema.paper import AxesFacts, Figure, FigureFacts, FigureReview
 from labwright.review.figures import FigureContext, lint_figure_folder, list_refusals
@@ -41,6 +43,7 @@ from labwright.stages.paper.figures import (
     choose_figures,
     draw_figures,
     draw_script,
+    redraw_program_figures,
 )
 from labwright.stages.run_context import RunContext
 from tests.fake_executor import FakeExecutor
@@ -191,6 +194,33 @@ async def test_a_killed_turn_is_walked_through_again_without_a_new_call(tmp_path
     await draw_figures(bench)
     assert [one.name for one in made(story).placed] == ["one", "two"]
     assert [request.role.name for request in model.requests[calls:]] == ["vision"]
+
+
+async def test_a_rewritten_paper_has_the_figures_of_the_program_as_they_are_drawn_today(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def program(*words: str) -> None:
+        own = FigurePart(name="decided", description=words[0], code=" ".join(words))
+        script = FigureScript(script="own", figures=(own,))
+        monkeypatch.setattr("labwright.stages.paper.figures.build_figure_script", Mock(return_value=script))
+
+    story = finished(tmp_path)
+    bench, model, _ = bench_of(story, {"one": "good"})
+    program("before", "good")
+    await draw_figures(bench)
+    await redraw_program_figures(bench)
+    assert made(story).version == 1, "nothing is drawn twice for one version"
+    calls, first = len(model.requests), story.bench.folder.drawn_figures
+    for version, words, shown in ((2, ("today", "good"), "today"), (3, ("later", "raise"), "today")):
+        story.log.append(RewriteStarted(version=version))
+        program(*words)
+        await redraw_program_figures(bench)
+        found, folder = made(story), story.bench.folder.get_figures_path(version)
+        assert [(one.name, one.description) for one in found.placed] == [("decided", shown), ("one", "one")]
+        assert found.version == version and shown in (folder / "source" / "decided.py").read_text()
+        assert (folder / "one.png").read_bytes() == (first / "one.png").read_bytes()
+        assert all(hash_file(folder / name) == digest for name, digest in found.figures.items())
+    assert len(model.requests) == calls and "before" in (first / "source" / "decided.py").read_text()
 
 
 # --- real kernels -----------------------------------------------------------------------------------------------------

@@ -342,6 +342,8 @@ def test_a_paper_is_revised_for_its_reviewers_across_a_stop_and_audits_clean(who
         before.search.test_measurements
     )
     paper = run / "paper" / "v2"
+    assert state.paper.figures is not None and state.paper.figures.version == 2
+    assert (paper / "figures" / "source" / "decided.py").is_file(), "drawn with the code of today"
     text = " ".join((paper / "paper.tex").read_text().split())
     assert "Reviewers of an earlier version asked for" in text and r"\ref{tab:addendum}" in text
     assert r"\section{Addendum for reviewers}" in (paper / "appendix.tex").read_text()

@@ -16,17 +16,16 @@ from tests.paper import synthetic_paper
 def told(root: Path) -> dict[str, ExploratoryComparison]:
     """The comparisons of the synthetic run."""
     state = synthetic_paper.make_state()
-    return {one.key: one for one in PaperContext(state, RunFolder(root), PaperSettings()).evidence.comparisons}
+    return {one.key: one for one in PaperContext(state, RunFolder(root), PaperSettings()).comparisons}
 
 
 def test_an_estimate_is_of_the_first_condition_of_the_pair(tmp_path: Path) -> None:
     found = told(tmp_path)
-    worse = found["diff/digits/accuracy/method@noise20~baseline@noise20"]
-    assert worse.subtracted == ("method@noise20", "baseline@noise20") and worse.better == "baseline@noise20"
-    better = found["diff/digits/log_loss/method@noise20~baseline@noise20"]
-    assert (better.subtracted[0], better.better) == ("method@noise20", "method@noise20")
-    old = ExploratoryComparison(key="k", dataset="d", metric="m", better="a", worse="b", n=5)
-    assert old.subtracted == ("a", "b")
+    lower = found["diff/digits/accuracy/method@noise20~baseline@noise20"]
+    assert (lower.pair.condition, lower.pair.other) == ("method@noise20", "baseline@noise20")
+    assert lower.worse == "method@noise20"
+    higher = found["diff/digits/log_loss/method@noise20~baseline@noise20"]
+    assert (higher.pair.condition, higher.worse) == ("method@noise20", "baseline@noise20")
 
 
 def test_a_pair_is_shown_with_the_names_of_the_plan_and_its_interval(tmp_path: Path) -> None:

@@ -148,12 +148,7 @@ def _make_comparisons(is_better: IsBetter, ablations: tuple[str, ...]) -> list[E
                     found.append(
                         ExploratoryComparison(
                             key=f"diff/{dataset}/{metric.name}/{a}~{b}",
-                            dataset=dataset,
-                            metric=metric.name,
-                            better=a if better else b,
                             worse=b if better else a,
-                            n=6,
-                            condition=a,
                             forms={"mean": "0.123", "ci": "[0.1, 0.2]", "n": "6"},
                         )
                     )
@@ -186,7 +181,7 @@ def make_evidence(inputs: WriteInputs) -> Evidence:
         cites=frozenset(one.key for one in inputs.references),
         figures=frozenset(one.name for one in inputs.figures),
         tables=frozenset(inputs.tables),
-        comparisons=inputs.comparisons,
+        replicates=frozenset({6}),
         names=tuple(level.title for level in inputs.data_plan.levels),
         plan=inputs.data_plan,
         facts=inputs.facts,
