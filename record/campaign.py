@@ -14,15 +14,15 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, ValidationError
 
 from labwright.record.errors import UsageError
 from labwright.record.event_log import is_run, read_state
 from labwright.record.events.run_events import CampaignMembership
 from labwright.record.line_store import LineStore, RecordError, StoredRow, read_stored_rows
-from labwright.record.schema import FrozenModel
+from labwright.record.schema import FrozenModel, TaggedModel, build_adapter
 
 CAMPAIGN_LOG_FILE, IDEAS_FOLDER, RUNS_FOLDER, SLOTS_FOLDER = "campaign.jsonl", "ideas", "runs", "slots"
 MAX_RUN_RETRIES = 2
@@ -53,43 +53,40 @@ class RunAllowance(FrozenModel):
 # --- events ---------------------------------------------------------------------------------------------------------
 
 
-class CampaignStarted(FrozenModel):
-    type: Literal["began"] = "began"
+class CampaignEvent(TaggedModel):
+    """A fact about a campaign."""
+
+
+class CampaignStarted(CampaignEvent, type="began"):
     terms: CampaignTerms
     version: str
 
 
-class CampaignResumed(FrozenModel):
+class CampaignResumed(CampaignEvent, type="taken_up"):
     """A process resumes the campaign after the previous process ended or died; failed entries are tried again."""
 
-    type: Literal["taken_up"] = "taken_up"
 
-
-class EntryQueued(FrozenModel):
-    type: Literal["queued"] = "queued"
+class EntryQueued(CampaignEvent, type="queued"):
     name: str
     title: str = ""
     source: str = ""
 
 
-class EntryRefused(FrozenModel):
+class EntryRefused(CampaignEvent, type="refused"):
     """The entry cannot be run; the others continue."""
 
-    type: Literal["refused"] = "refused"
     name: str
     why: str
 
 
-class RunLaunched(FrozenModel):
-    type: Literal["launched"] = "launched"
+class RunLaunched(CampaignEvent, type="launched"):
     name: str
     share: RunAllowance
 
 
-class RunEnded(FrozenModel):
+class RunEnded(CampaignEvent, type="ended"):
     """`code`: exit code of `scientist run`; None if it was killed or died. `spent`, `seconds`: totals so far."""
 
-    type: Literal["ended"] = "ended"
     name: str
     code: int | None = None
     why: str = ""
@@ -98,13 +95,11 @@ class RunEnded(FrozenModel):
     asked: bool = Field(default=False, description="whether it was asked to stop, which does not count as a failure")
 
 
-class CampaignEnded(FrozenModel):
-    type: Literal["campaign_ended"] = "campaign_ended"
+class CampaignEnded(CampaignEvent, type="campaign_ended"):
     why: str = ""
 
 
-CampaignEvent = CampaignStarted | CampaignResumed | EntryQueued | EntryRefused | RunLaunched | RunEnded | CampaignEnded
-_EVENT: TypeAdapter[CampaignEvent] = TypeAdapter(Annotated[CampaignEvent, Field(discriminator="type")])
+_EVENT = build_adapter(CampaignEvent)
 
 # --- state derived from the events ----------------------------------------------------------------------------------
 

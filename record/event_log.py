@@ -105,9 +105,10 @@ def parse_events(rows: Iterable[LogRow], path: Path) -> Iterator[tuple[Event, fl
 
 
 def parse_event(body: str, path: Path, number: int) -> Event:
-    """Parse the event with this number in a log. Raises `RecordError`."""
+    """Parse the event with this number in a log; fields that only earlier versions had are dropped. Raises
+    `RecordError`."""
     try:
-        return EVENT_ADAPTER.validate_json(body)
+        return EVENT_ADAPTER.validate_json(body, extra="ignore")
     except ValueError as error:
         mismatches = error.error_count() if isinstance(error, ValidationError) else 1
         damage = f"event {number} is damaged ({mismatches} mismatches)"

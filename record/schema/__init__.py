@@ -6,9 +6,12 @@ event (`record.events`), and the state of a run is the fold of its events (`reco
 
 from __future__ import annotations
 
-from typing import TypeVar, cast
+from collections.abc import Iterator
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Literal, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 T = TypeVar("T")
 
@@ -17,6 +20,30 @@ class FrozenModel(BaseModel):
     """An immutable value that rejects unknown fields and numbers that JSON does not support (inf, nan)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class TaggedModel(FrozenModel):
+    """A value that is stored with the tag of its class: `class Ended(Event, type="ended")`."""
+
+    type: str = ""
+
+    def __init_subclass__(cls, *, type: str = "", **config: Any) -> None:
+        super().__init_subclass__(**config)
+        if type:
+            cls.__annotations__ = {"type": Literal[type]} | cls.__annotations__
+            cls.type = type
+
+
+def build_adapter(base: type[T]) -> TypeAdapter[T]:
+    """Return the adapter that reads a value of any tagged class below `base`, by its tag."""
+
+    def iterate_tagged(above: type) -> Iterator[Any]:
+        for one in above.__subclasses__():
+            yield from ([one] if one.model_fields["type"].default else [])
+            yield from iterate_tagged(one)
+
+    every: Any = reduce(or_, iterate_tagged(base))
+    return TypeAdapter(Annotated[every, Field(discriminator="type")])
 
 
 def is_empty(value: object) -> bool:

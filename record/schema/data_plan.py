@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import product
 from typing import Any, Literal, cast
 
-from pydantic import ConfigDict, Field, TypeAdapter, field_validator, model_validator
+from pydantic import Field, TypeAdapter, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from labwright.record.schema import FrozenModel, Scalar, is_empty
@@ -67,9 +67,6 @@ def select_active(space: Iterable[Hyperparameter], values: Mapping[str, Scalar])
     return found
 
 
-EARLIER_TUNING_FIELDS = frozenset({"currency", "rungs", "rungs_by"})
-
-
 class TuningPlan(FrozenModel):
     """Rules for tuning arms, fixed before any code is written. Trials are always compared on validation data."""
 
@@ -81,15 +78,6 @@ class TuningPlan(FrozenModel):
     datasets: tuple[str, ...] = Field(default=(), description="datasets of trials; empty: the main dataset")
     levels: tuple[str, ...] = Field(default=(), description="levels that trials are measured at; empty: all levels")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_earlier_fields(cls, given: Any) -> Any:
-        """Drop what plans of earlier versions have, so that their logs open."""
-        if not isinstance(given, dict):
-            return given
-        fields = cast("dict[str, Any]", given)
-        return {key: value for key, value in fields.items() if key not in EARLIER_TUNING_FIELDS}
-
     def __str__(self) -> str:
         data, levels = (
             ", ".join(self.datasets) or "the main dataset",
@@ -100,8 +88,6 @@ class TuningPlan(FrozenModel):
 
 class Trial(FrozenModel):
     """A setting that is tried for an arm. Numbers are unique in a run, from 1; 0 is the arm's defaults."""
-
-    model_config = ConfigDict(extra="ignore")  # logs of earlier versions have `share`, which was 1
 
     arm: str
     number: int = Field(ge=0)

@@ -50,7 +50,6 @@ class AxesFacts(FrozenModel):
     legend_entries: tuple[str, ...] = ()
     tick_words: tuple[str, ...] = Field(default=(), description="tick labels that are not numbers")
     notes: tuple[str, ...] = Field(default=(), description="labels within the axes, the first 40")
-    note_count: int = Field(default=0, description="not recorded any more")
     xticks: int | None = Field(default=None, description="number of drawn tick labels; None: unknown")
     yticks: int | None = None
     xwords: bool = Field(default=False, description="whether all tick labels are words")
@@ -59,10 +58,7 @@ class AxesFacts(FrozenModel):
     yscale: str = "linear"
     xlimits: tuple[float, float] | None = None
     ylimits: tuple[float, float] | None = None
-    spread: bool = Field(default=False, description="not recorded any more")
     zlabel: str | None = Field(default=None, description="None: there is no third axis")
-    colourbar: bool = Field(default=False, description="not recorded any more")
-    covered: float = Field(default=0.0, description="not recorded any more")
 
 
 class OverlapFacts(FrozenModel):
@@ -120,7 +116,6 @@ class FinalFigure(FrozenModel):
     placement: FigurePlacement = Field(default="main", description="main text, or appendix")
     panels: int = Field(default=1, ge=1, le=3, description="panels side by side")
     datasets: tuple[str, ...] = Field(default=(), description="names of the datasets shown")
-    synthetic: bool = Field(default=False, description="only in old records")
     width: float = Field(default=0.0, description="width in inches as drawn; 0: unknown")
 
 
