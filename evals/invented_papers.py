@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from labwright.agent.cli.judge import JudgeMaterials, attach_evidence
+from labwright.agent.cli.commands import Judge
+from labwright.agent.cli.judge import attach_evidence
 from labwright.agent.forecast import open_model
 from labwright.evals.agreement.invented_detection import RESULTS_COLUMN, SUSPICION, list_thresholds, read_truth
 from labwright.evals.agreement.scores import ScaleRange, normalize_column
@@ -41,7 +42,7 @@ async def judge_paper(folder: Path, models: Models, view: JudgeView) -> Judgemen
     paper = folder / "paper.md"
     code, results = (one if one.is_dir() else None for one in (folder / "code", folder / "results"))
     logs = sorted(path for pattern in LOG_PATTERNS for path in folder.glob(pattern))
-    materials = JudgeMaterials(code=code, results=results, log=logs[0] if logs else None, view=view)
+    materials = Judge(code=code, results=results, log=logs[0] if logs else None, view=view)
     audit = await collect_audit_facts(paper, results=results) if view == "all" else None
     case, client = (
         JudgeCase(await guard_paper(await read_paper(paper)), read_rubric(), paper.name),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from rich.text import Text
@@ -29,7 +29,6 @@ from labwright.record.schema.paper import (
     AuditFacts,
     Judgement,
     JudgePanel,
-    JudgeView,
     RemovedPassage,
     ScoreSpread,
 )
@@ -299,20 +298,8 @@ def _choose_exit_code(found: Judgement | JudgePanel) -> int:
 # like a reader: no code, log, record or audit.
 
 
-@dataclass(frozen=True)
-class JudgeMaterials:
-    """Files and options given with a paper, as those of `scientist judge`."""
-
-    task: Path | None = None
-    code: Path | None = None
-    log: Path | None = None
-    results: Path | None = None
-    pages: int | None = None
-    view: JudgeView = "all"
-
-
 async def attach_evidence(
-    case: JudgeCase, materials: JudgeMaterials | Judge, audit: AuditFacts | None, readers: Sequence[ModelClient]
+    case: JudgeCase, materials: Judge, audit: AuditFacts | None, readers: Sequence[ModelClient]
 ) -> JudgeCase:
     """Add the given material to the case, as its view requires; the first of the `readers` that answers checks it
     for prompt injection. Raises `JudgeError`, `TexError`."""
