@@ -26,7 +26,7 @@ from starlette.responses import Response
 
 from labwright.inspector.run_files import read_bytes
 from labwright.inspector.web.app import Handlers
-from labwright.inspector.web.page_renderer import TABS, WEB_FOLDER, PageRenderer
+from labwright.inspector.web.page_renderer import TABS, WEB_FOLDER
 from labwright.inspector.web.paper_pages import list_figures
 from labwright.record.event_log import RecordError
 
@@ -106,7 +106,7 @@ class _HtmlFile:
         left = tuple(f"{kind} ({number})" for kind, number in self._left_out.items())
         style = "".join((WEB_FOLDER / "static" / name).read_text() for name in ("inspector.css", "export.css"))
         title = re.search(r"<title>(.*?)</title>", page, re.DOTALL)
-        html = PageRenderer({}).render_page(
+        html = self._handlers.pages.render_page(
             "export",
             run=self._name,
             as_of=as_of,

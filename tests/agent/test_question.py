@@ -16,7 +16,6 @@ from labwright.agent import repository_setup, run
 from labwright.agent.cli import main
 from labwright.agent.plan_files import read_question
 from labwright.evals.expbench.__main__ import build_work_record
-from labwright.inspector.status import read_status
 from labwright.models.backend import ModelRequest
 from labwright.models.conversation import ToolCall
 from labwright.models.replay import ScriptedModel
@@ -44,6 +43,7 @@ from labwright.sandbox.repository.environment import build_environment
 from labwright.stages import measuring
 from tests.agent.test_cli_bad_input import refused
 from tests.evals.exp_set import LIBRARY, make_repository
+from tests.inspector.sample_run import read_status
 from tests.repositories import run_git
 
 pytestmark = pytest.mark.slow
