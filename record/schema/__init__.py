@@ -30,20 +30,20 @@ class TaggedModel(FrozenModel):
     def __init_subclass__(cls, *, type: str = "", **config: Any) -> None:
         super().__init_subclass__(**config)
         if type:
-            cls.__annotations__ = {"type": Literal[type]} | cls.__annotations__
+            cls.__annotations__ = {"type": cast(Any, Literal)[type]} | cls.__annotations__
             cls.type = type
 
 
 def build_adapter(base: type[T]) -> TypeAdapter[T]:
     """Return the adapter that reads a value of any tagged class below `base`, by its tag."""
 
-    def iterate_tagged(above: type) -> Iterator[Any]:
+    def iterate_tagged(above: Any) -> Iterator[Any]:
         for one in above.__subclasses__():
             yield from ([one] if one.model_fields["type"].default else [])
             yield from iterate_tagged(one)
 
     every: Any = reduce(or_, iterate_tagged(base))
-    return TypeAdapter(Annotated[every, Field(discriminator="type")])
+    return TypeAdapter(cast(Any, Annotated)[every, Field(discriminator="type")])
 
 
 def is_empty(value: object) -> bool:
