@@ -47,6 +47,9 @@ class ParsedPage(HTMLParser):
         self.tags.append(tag)
         self.attributes += [(name, value or "") for name, value in attrs]
 
+    def all(self, name: str) -> list[str]:
+        return [value for key, value in self.attributes if key == name]
+
 
 def record_story(folder: Path, story: EventStory) -> Path:
     folder.mkdir(parents=True)
