@@ -22,7 +22,7 @@ from pydantic_core import PydanticSerializationError
 
 from labwright.record.events import EVENT_ADAPTER, Event
 from labwright.record.events.paper_events import PaperReleased, RewriteStarted
-from labwright.record.events.run_events import CallAnswered, ClockMoved
+from labwright.record.events.run_events import ClockMoved
 from labwright.record.line_store import (
     EVENTS_FILE,
     LineStore,
@@ -198,8 +198,8 @@ class Recorder(ABC):
         self._listener = listener
 
     @abstractmethod
-    def append(self, event: Event) -> int:
-        """Commit an event and fold it into the state. Returns its sequence number. Raises `RecordError`."""
+    def append(self, event: Event) -> None:
+        """Commit an event and fold it into the state. Raises `RecordError`."""
 
     def _fold(self, event: Event, at: float) -> None:
         apply_event(self.state, event, at)
@@ -237,13 +237,12 @@ class EventLog(Recorder):
         if self.state.event_count:
             self._clock.continue_from(self._store.last_at)
 
-    def append(self, event: Event) -> int:
+    def append(self, event: Event) -> None:
         at, jump = self._clock.read()
         if self._opened and jump > MIN_CLOCK_JUMP_SECONDS:
             self._append_at(ClockMoved(seconds=jump), at)
         self._opened = True
         self._append_at(event, at)
-        return self.state.event_count
 
     def _append_at(self, event: Event, at: float) -> None:
         body, event = _round_trip(event)
@@ -271,16 +270,10 @@ class MemoryLog(Recorder):
         for event in events or []:
             self.append(event)
 
-    @property
-    def answers(self) -> list[CallAnswered]:
-        """All model answers in the order in which they were committed."""
-        return [event for event in self.events if isinstance(event, CallAnswered)]
-
-    def append(self, event: Event) -> int:
+    def append(self, event: Event) -> None:
         event = _round_trip(event)[1]
         self.events.append(event)
         self._fold(event, self._clock())
-        return len(self.events)
 
 
 def _round_trip(event: Event) -> tuple[str, Event]:
