@@ -18,15 +18,16 @@ RunArgument = Annotated[
     Path,
     Argument(metavar="RUN", help="Folder of a run, such as runs/NAME; commands that only read it also accept its zip."),
 ]
-JsonOption = Annotated[bool, Option("--json", help="Print JSON (described in docs/json.md).")]
-ConfigOption = Annotated[Path | None, Option(help="A YAML file of settings; ${NAME} comes from the environment.")]
 TrackOption = Annotated[
     str | None,
     Option(
         metavar="wandb|mlflow[:PLACE]", help="Mirror the run to a tracker while it is running (docs/inspect-a-run.md)."
     ),
 ]
-SHARED_OPTIONS = {"config": ConfigOption, "json": JsonOption}
+SHARED_OPTIONS = {
+    "config": Annotated[Path | None, Option(help="A YAML file of settings; ${NAME} comes from the environment.")],
+    "json": Annotated[bool, Option("--json", help="Print JSON (described in docs/json.md).")],
+}
 """Options that many commands have and that are no settings."""
 COUNT, NUMBER, REPEATED, SWITCH = int | None, float | None, list[str] | None, bool | None
 
