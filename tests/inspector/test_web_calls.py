@@ -179,7 +179,7 @@ def test_the_checks_are_of_the_draft_that_the_paper_prints(tmp_path: Path) -> No
     run = record_story(tmp_path / "calm", story)
     with running_server(tmp_path) as web:
         before = web.get("/runs/calm/checks").text
-        assert "round 2 (latest): 1 unbound passages in the text" in before and wide.text in before
+        assert "round 2 (latest): 1 unbound passage in the text" in before and wide.text in before
         append_events(run, PaperReleased(released=True, pdf=None, round=1))
         time.sleep(2 * MIN_REFRESH_SECONDS)  # a log is not read more often
         after = web.get("/runs/calm/checks").text
