@@ -52,12 +52,12 @@ class ParsedPage(HTMLParser):
 
 
 def record_story(folder: Path, story: EventStory) -> Path:
-    folder.mkdir(parents=True)
     append_events(folder, *(event for event, _ in story.events))
     return folder
 
 
 def append_events(folder: Path, *events: Event) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     log = EventLog(folder / "events.jsonl")
     for event in events:
         log.append(event)
