@@ -247,7 +247,7 @@ def is_collected(value: object) -> bool:
 
 def test_a_damaged_record_and_an_empty_folder_are_no_failures(tmp_path: Path) -> None:
     (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "events.jsonl").write_bytes(b"no database" * 100)
+    (tmp_path / "broken" / "events.jsonl").write_bytes(b"no log" * 100)
     with running_server(tmp_path) as web:
         assert "cannot read the record" in web.get("/").text
         assert "cannot read the record" in web.get("/runs/broken").text

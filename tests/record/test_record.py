@@ -76,7 +76,7 @@ def test_a_killed_writer_loses_nothing_that_append_returned_for(tmp_path: Path) 
 def test_a_folder_that_is_no_run_says_so(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="is not the folder of a run"):
         read_state(tmp_path)
-    (tmp_path / "events.jsonl").write_bytes(b"not a database, by far not one" * 40)
+    (tmp_path / "events.jsonl").write_bytes(b"not a log, by far not one" * 40)
     with pytest.raises(RecordError, match="cannot read the record"):
         read_state(tmp_path)
 
