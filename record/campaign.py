@@ -130,11 +130,6 @@ class CampaignEntry(FrozenModel):
         return "interrupted" if self.tries <= MAX_RUN_RETRIES else "failed"
 
     @property
-    def is_open(self) -> bool:
-        """Whether the entry must be started or resumed."""
-        return self.status in ("waiting", "interrupted")
-
-    @property
     def status_reason(self) -> str:
         return self.refused or (self.end.why if self.end is not None else "")
 
@@ -198,13 +193,15 @@ class CampaignState:
 
     @property
     def waiting_entries(self) -> list[CampaignEntry]:
-        return [one for one in self.entries.values() if one.is_open]
+        """Entries that must be started or resumed."""
+        return [one for one in self.entries.values() if one.status in ("waiting", "interrupted")]
 
     def count_committed(self, kind: str) -> float:
         """Return the amount of a resource that is spent or reserved for runs in progress."""
-        caps = (one.share.caps if one.share is not None else {} for one in self.entries.values())
-        pairs = zip(self.entries.values(), caps, strict=True)
-        return sum(max(one.spent.get(kind, 0.0), own.get(kind, 0.0)) for one, own in pairs)
+        return sum(
+            max(one.spent.get(kind, 0.0), one.share.caps.get(kind, 0.0) if one.share is not None else 0.0)
+            for one in self.entries.values()
+        )
 
     def compute_seconds_left(self, now: float) -> float | None:
         """Return the wall-clock seconds left at time `now`; None without a limit."""

@@ -46,7 +46,6 @@ from labwright.record.campaign import (
     EntryRefused,
     RunEnded,
     RunLaunched,
-    is_campaign,
     keep_limited,
     read_campaign,
 )
@@ -284,6 +283,4 @@ def add_to_queue(args: QueueAdd) -> int:
 
 
 def list_queue(args: QueueList) -> int:
-    if not is_campaign(args.campaign):
-        raise UsageError(f"{args.campaign} is not a campaign: give the folder of a campaign")
     return show_campaign(args.campaign, json=args.json)
