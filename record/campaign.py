@@ -177,6 +177,8 @@ class CampaignState:
                 )
             case CampaignEnded():
                 self.ended = event
+            case _:
+                pass
 
     def _raise_spent(self, name: str, spent: SpendingCaps) -> SpendingCaps:
         """Return the total spent by an entry: never less than previously recorded, even if its folder is gone."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from pydantic import TypeAdapter
 
-from labwright.record.events import paper_events, repository_events, run_events, search_events  # noqa: F401
+from labwright.record.events import paper_events, repository_events, run_events, search_events
 from labwright.record.events.event import Event
 from labwright.record.schema import build_adapter
+
+__all__ = ["Event", "paper_events", "repository_events", "run_events", "search_events"]
 
 EVENT_ADAPTER: TypeAdapter[Event] = build_adapter(Event)

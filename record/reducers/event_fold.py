@@ -167,7 +167,7 @@ def _apply_node_event(state: RunState, event: NodeEvent, at: float) -> None:
         case NodeSuspected():
             reasons = tuple(str(one) for one in event.findings if one.suspect)
             _update_node(state, node.id, findings=(*node.findings, *event.findings), suspect=(*node.suspect, *reasons))
-        case CellsRequired():
+        case _:
             pass
 
 

@@ -7,9 +7,7 @@ event (`record.events`), and the state of a run is the fold of its events (`reco
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import reduce
-from operator import or_
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar, Union, cast
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -42,7 +40,7 @@ def build_adapter(base: type[T]) -> TypeAdapter[T]:
             yield from ([one] if one.model_fields["type"].default else [])
             yield from iterate_tagged(one)
 
-    every: Any = reduce(or_, iterate_tagged(base))
+    every: Any = cast(Any, Union)[tuple(iterate_tagged(base))]
     return TypeAdapter(cast(Any, Annotated)[every, Field(discriminator="type")])
 
 

@@ -30,7 +30,7 @@ def test_a_study_reads_what_the_one_before_it_kept(
     (tmp_path / "a").mkdir()
     first = RunWorld(tmp_path / "a", monkeypatch)
     assert first.run("--memory", str(memory)) == 0
-    assert [one.shown for one in first.events if one.type == "studies_recalled"] == [()]
+    assert [one.shown for one in first.events if isinstance(one, StudiesRecalled)] == [()]
     (kept,) = read_memory(memory).studies
     state, rows = first.state, read_rows(tmp_path / "a" / "run" / "events.jsonl")
     assert state.kept_study is not None and state.kept_study.id == kept.id and not state.kept_study.why

@@ -31,6 +31,7 @@ from labwright.models.roles.repository import (
 from labwright.models.settings import ModelSettings
 from labwright.record.errors import UsageError
 from labwright.record.event_log import read_events, read_state
+from labwright.record.events.search_events import CellExecuted
 from labwright.record.line_store import read_stored_rows
 from labwright.record.lock import acquire_lock, describe_process
 from labwright.record.schema.idea import DesignedArm, DesignedMetric, ExperimentDesign, ExperimentVariable
@@ -423,7 +424,7 @@ def test_a_limit_ends_it_and_a_higher_one_lets_it_go_on(
     assert main(["resume", str(folder), "--set", "budget.tokens=900000"]) == 0
     assert json.loads((folder / "answer.json").read_text())["conclusion"]
     events = read_events(folder / "events.jsonl")
-    runs = [event.run.key for event, _ in events if event.type == "cell_executed"]
+    runs = [event.run.key for event, _ in events if isinstance(event, CellExecuted)]
     assert len(runs) == len({*runs}) > before, "no cell is run again"
     assert read_status("q", events, None, now=0.0).condition == "done"
 
@@ -446,5 +447,5 @@ def test_killed_at_any_time_it_goes_on_and_answers_the_same(author: Author, tmp_
     killed = tmp_path / "runs" / "killed"
     assert kills and ended.returncode == 0, ended.stdout + ended.stderr
     assert (killed / "answer.json").read_text() == (folder / "answer.json").read_text()
-    runs = [event.run.key for event, _ in read_events(killed / "events.jsonl") if event.type == "cell_executed"]
+    runs = [one.run.key for one, _ in read_events(killed / "events.jsonl") if isinstance(one, CellExecuted)]
     assert len(runs) == len({*runs}) == 4 and main(["audit", str(killed)]) == 0
