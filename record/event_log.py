@@ -22,7 +22,7 @@ from pydantic_core import PydanticSerializationError
 
 from labwright.record.events import EVENT_ADAPTER, Event
 from labwright.record.events.paper_events import PaperReleased, RewriteStarted
-from labwright.record.events.run_events import ClockMoved
+from labwright.record.events.run_events import CallAnswered, ClockMoved
 from labwright.record.line_store import (
     EVENTS_FILE,
     LineStore,
@@ -269,6 +269,11 @@ class MemoryLog(Recorder):
         self._clock = clock
         for event in events or []:
             self.append(event)
+
+    @property
+    def answers(self) -> list[CallAnswered]:
+        """All model answers in the order in which they were committed."""
+        return [event for event in self.events if isinstance(event, CallAnswered)]
 
     def append(self, event: Event) -> None:
         event = _round_trip(event)[1]

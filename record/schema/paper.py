@@ -50,6 +50,7 @@ class AxesFacts(FrozenModel):
     legend_entries: tuple[str, ...] = ()
     tick_words: tuple[str, ...] = Field(default=(), description="tick labels that are not numbers")
     notes: tuple[str, ...] = Field(default=(), description="labels within the axes, the first 40")
+    note_count: int = Field(default=0, description="not recorded any more; disclosures have it")
     xticks: int | None = Field(default=None, description="number of drawn tick labels; None: unknown")
     yticks: int | None = None
     xwords: bool = Field(default=False, description="whether all tick labels are words")
@@ -58,7 +59,10 @@ class AxesFacts(FrozenModel):
     yscale: str = "linear"
     xlimits: tuple[float, float] | None = None
     ylimits: tuple[float, float] | None = None
+    spread: bool = Field(default=False, description="not recorded any more; disclosures have it")
     zlabel: str | None = Field(default=None, description="None: there is no third axis")
+    colourbar: bool = Field(default=False, description="not recorded any more; disclosures have it")
+    covered: float = Field(default=0.0, description="not recorded any more; disclosures have it")
 
 
 class OverlapFacts(FrozenModel):

@@ -110,7 +110,7 @@ def test_an_author_works_until_its_result_is_accepted() -> None:
     made = work(model, log, tools, checks)
     assert made.result is not None and made.result.command == "python run.py"
     assert (made.tree, made.steps) == ("start seed = 3", 5)
-    assert [str(key) for key in log.state.calls.answers] == [f"4.0.coder.{n}" for n in range(5)]
+    assert [str(one.key) for one in log.answers] == [f"4.0.coder.{n}" for n in range(5)]
     used = [one for one in log.events if isinstance(one, ToolUsed)]
     assert [(one.tool, one.failed) for one in used] == [
         ("list", False), ("write", False), ("hand_in", True), ("list", False), ("hand_in", False),
@@ -210,7 +210,7 @@ def test_a_model_that_answers_nothing_usable_ends_the_work() -> None:
 def test_a_call_of_no_tool_is_no_answer() -> None:
     log = MemoryLog()
     assert "there is no tool 'delete' now" in work(script(ToolCall(tool="delete")), log, Tools(), Checks()).ended
-    assert not log.state.calls.answers
+    assert not log.answers
 
 
 UNFIT = ToolCall(tool="hand_in", arguments={"reasons": "none"})
@@ -287,7 +287,7 @@ def test_calls_reach_a_provider_as_its_own_tools() -> None:
     with OpenAIServer(steps) as server:
         made, tools, log = provide(server)
     assert made.result is not None and tools.calls == ["list"]
-    assert [one.retries for one in log.state.calls.answers.values()] == [0, 1, 0]
+    assert [one.retries for one in log.answers] == [0, 1, 0]
     first, second, third, fourth = server.requests
     assert [one["function"]["name"] for one in first["tools"]] == ["list", "write", "hand_in"]
     assert first["tools"][2]["function"]["parameters"]["properties"]["command"]["type"] == "string"
