@@ -67,6 +67,9 @@ def select_active(space: Iterable[Hyperparameter], values: Mapping[str, Scalar])
     return found
 
 
+EARLIER_TUNING_FIELDS = frozenset({"currency", "rungs", "rungs_by"})
+
+
 class TuningPlan(FrozenModel):
     """Rules for tuning arms, fixed before any code is written. Trials are always compared on validation data."""
 
@@ -77,6 +80,15 @@ class TuningPlan(FrozenModel):
     )
     datasets: tuple[str, ...] = Field(default=(), description="datasets of trials; empty: the main dataset")
     levels: tuple[str, ...] = Field(default=(), description="levels that trials are measured at; empty: all levels")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_earlier_fields(cls, given: Any) -> Any:
+        """Drop what plans of earlier versions have."""
+        if not isinstance(given, dict):
+            return given
+        fields = cast("dict[str, Any]", given)
+        return {key: value for key, value in fields.items() if key not in EARLIER_TUNING_FIELDS}
 
     def __str__(self) -> str:
         data, levels = (

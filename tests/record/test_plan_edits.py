@@ -61,7 +61,8 @@ def test_a_wrong_edit_is_one_line(one: PlanEdit, why: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_tuning_plan_that_is_no_mapping_is_refused() -> None:
+def test_a_tuning_plan_of_an_earlier_version_opens_and_one_that_is_no_mapping_is_refused() -> None:
+    assert TuningPlan.model_validate({"budget": 3, "currency": "trials", "rungs": [0.5]}) == TuningPlan(budget=3)
     for wrong in (5, "few", {"bugdet": 3}):
         with pytest.raises(ValidationError):
             TuningPlan.model_validate(wrong)
