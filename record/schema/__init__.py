@@ -29,7 +29,7 @@ class TaggedModel(FrozenModel):
         super().__init_subclass__(**config)
         if type:
             cls.__annotations__ = {"type": cast(Any, Literal)[type]} | cls.__annotations__
-            cls.type = type
+            cast(Any, cls).type = type
 
 
 def build_adapter(base: type[T]) -> TypeAdapter[T]:
