@@ -328,7 +328,6 @@ class CampaignRunner:
             for one in read_campaign_ideas([file]):
                 if one.name not in self.state.entries:
                     enqueue(self._log, one)
-                    self.listener(EntryQueued(name=one.name))
             file.unlink()
 
     def _launch_next(self) -> bool:

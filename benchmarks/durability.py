@@ -29,6 +29,8 @@ from benchmarks.report import make_parser, print_report
 from labwright.record.claims.estimates import compute_paper_claims
 from labwright.record.event_log import RecordError, read_events, read_state
 from labwright.record.events import Event
+from labwright.record.events.run_events import CallAnswered
+from labwright.record.events.search_events import AttemptExecuted
 from labwright.record.reducers.run_state import RunState
 from tests.faults.http_study import make_study_script
 from tests.faults.run_comparison import comparable_tree
@@ -97,8 +99,8 @@ def _wait_for_phase(folder: Path, phase: str, process: subprocess.Popen[bytes]) 
 
 def count_repeated(events: list[tuple[Event, float]]) -> dict[str, int]:
     """Count attempts and answers that are in the log more than once."""
-    attempts = [(e.node, e.attempt.number) for e, _ in events if e.type == "executed"]
-    answers = [str(e.key) for e, _ in events if e.type == "answered"]
+    attempts = [(e.node, e.attempt.number) for e, _ in events if isinstance(e, AttemptExecuted)]
+    answers = [str(e.key) for e, _ in events if isinstance(e, CallAnswered)]
     return {"attempts": len(attempts) - len(set(attempts)), "answers": len(answers) - len(set(answers))}
 
 

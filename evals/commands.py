@@ -12,7 +12,7 @@ import typer
 from typer import Argument, Option
 
 from labwright.agent.cli.commands import app
-from labwright.agent.cli.options import MODEL_SETTINGS, CliCommand, ConfigOption, JsonOption
+from labwright.agent.cli.options import MODEL_SETTINGS, CliCommand
 
 bench = typer.Typer(help="Run benchmarks.")
 app.add_typer(bench, name="bench")
@@ -23,7 +23,7 @@ class MissingAblations(
     to=app,
     name="missing-ablations",
     work="evals.ablationbench.missing_ablations:find_missing_ablations",
-    settings=(*MODEL_SETTINGS, "budget_usd", "budget_tokens"),
+    options=(*MODEL_SETTINGS, "budget_usd", "budget_tokens", "config", "json"),
 ):
     """List the ablations that a paper reports and those it lacks. Each is listed with the claim that it tests and a
     quote; --plan compares your own list with the paper (docs/benchmarks.md)."""
@@ -36,16 +36,13 @@ class MissingAblations(
     until: str = Option("", metavar="SECTION", help="With --as author: last section that is shown.")
     plan: Path | None = Option(None, help="Your own list of ablations, as JSON lines (the format of --out).")
     out: Path | None = Option(None, help="Also write the missing ablations to this file, as JSON lines.")
-    config: ConfigOption = None
-    json: JsonOption = False
 
 
-class Compare(CliCommand, to=app, work="evals.paper_pairs:compare_runs", settings=("model", "base_url")):
+class Compare(CliCommand, to=app, work="evals.paper_pairs:compare_runs", options=("model", "base_url", "json")):
     """Compare runs side by side. Shows nodes, seeds, claims, scores and cost; with --model, papers are also judged in
     pairs, in both orders."""
 
     runs: list[Path] = Argument(metavar="RUN RUN...", help="Folders of two or more runs.")
-    json: JsonOption = False
 
 
 class BenchMlr(
@@ -53,7 +50,7 @@ class BenchMlr(
     to=bench,
     name="mlr",
     work="evals.bench.command:run_mlr_bench",
-    settings=(*MODEL_SETTINGS, "workers", "gpus", "time_limit", "budget_usd"),
+    options=(*MODEL_SETTINGS, "workers", "gpus", "time_limit", "budget_usd", "config", "json"),
 ):
     """Run MLR-Bench tasks from idea to paper and judge each step. Exits 1 if a step is missing (docs/benchmarks.md)."""
 
@@ -67,9 +64,7 @@ class BenchMlr(
     judges: str = Option("", metavar="MODEL,...", help="Judges, whose scores are averaged; default: the model.")
     out: Path = Option(Path("bench-mlr"), help="Output folder; an existing one is continued.")
     parallel: int | None = Option(None, min=1, help="Number of tasks run at the same time; default: --workers.")
-    config: ConfigOption = None
     dry_run: bool = Option(False, "--dry-run", help="Only print which steps are done and which would be run.")
-    json: JsonOption = False
 
 
 class BenchAblation(
@@ -77,7 +72,7 @@ class BenchAblation(
     to=bench,
     name="ablation",
     work="evals.ablationbench.command:run_ablation_bench",
-    settings=(*MODEL_SETTINGS, "budget_usd", "budget_tokens"),
+    options=(*MODEL_SETTINGS, "budget_usd", "budget_tokens", "config", "json"),
 ):
     """Score ablation plans against ablations that authors report or reviewers request. With --compare, compare
     planners. Exits 1 if a paper is not scored (docs/benchmarks.md)."""
@@ -98,9 +93,7 @@ class BenchAblation(
     controls: bool = Option(True, help="Also judge controls: gold, another paper's plan, and headings.")
     only: list[str] | None = Option(None, metavar="ID|PATTERN", help="Score only these papers; may be repeated.")
     out: Path = Option(Path("bench-ablation"), help="Output folder; an existing one is continued.")
-    config: ConfigOption = None
     dry_run: bool = Option(False, "--dry-run", help="Only print the requests that would be sent.")
-    json: JsonOption = False
 
 
 class BenchAblationJudge(
@@ -108,7 +101,7 @@ class BenchAblationJudge(
     to=bench,
     name="ablation-judge",
     work="evals.ablationbench.command:run_judge_eval",
-    settings=(*MODEL_SETTINGS, "budget_usd", "budget_tokens"),
+    options=(*MODEL_SETTINGS, "budget_usd", "budget_tokens", "config", "json"),
 ):
     """Compare plan judges with human labels. Exits 1 if a judge did not answer for a plan."""
 
@@ -119,8 +112,6 @@ class BenchAblationJudge(
     judges: str = Option("", metavar="MODEL,...", help="Judges; default: the model.")
     answers: Path | None = Option(None, help="Stored judge answers: TASK/JUDGE/PLANNER/ID.jsonl.")
     out: Path = Option(Path("bench-ablation-judge"), help="Output folder.")
-    config: ConfigOption = None
-    json: JsonOption = False
 
 
 class BenchExp(
@@ -128,7 +119,7 @@ class BenchExp(
     to=bench,
     name="exp",
     work="evals.expbench.command:run_exp_bench",
-    settings=(*MODEL_SETTINGS, "workers", "gpus", "budget_usd"),
+    options=(*MODEL_SETTINGS, "workers", "gpus", "budget_usd", "config", "json"),
 ):
     """Judge answers to EXP-Bench's research questions step by step. Exits 1 if an answer could not be judged
     (docs/benchmarks.md)."""
@@ -145,9 +136,7 @@ class BenchExp(
     anyway: bool = Option(False, "--anyway", help="Include tasks whose requirements this machine may not meet.")
     out: Path = Option(Path("bench-exp"), help="Output folder; an existing one is continued.")
     parallel: int | None = Option(None, min=1, help="Number of tasks run at the same time; default: --workers.")
-    config: ConfigOption = None
     dry_run: bool = Option(False, "--dry-run", help="Only print which tasks can be run, and why others cannot.")
-    json: JsonOption = False
 
 
 class BenchReplication(
@@ -155,7 +144,7 @@ class BenchReplication(
     to=bench,
     name="replication",
     work="evals.replication.command:run_replication",
-    settings=(*MODEL_SETTINGS, "budget_tokens", "budget_usd"),
+    options=(*MODEL_SETTINGS, "budget_tokens", "budget_usd", "config"),
 ):
     """Let players answer questions with a known answer, and count the claims that hold on fresh samples: a question
     study of this program, and a bare loop of the same tools (docs/benchmarks.md)."""
@@ -166,7 +155,6 @@ class BenchReplication(
     samples: int = Option(100, min=2, help="Fresh samples of each question.")
     score: bool = Option(True, help="Read the conclusions and score them when all players are done.")
     out: Path = Option(Path("bench-replication"), help="Output folder; an existing one is continued.")
-    config: ConfigOption = None
 
 
 class BenchExpExtract(
@@ -174,14 +162,13 @@ class BenchExpExtract(
     to=bench,
     name="exp-extract",
     work="evals.expbench.extraction:run_extraction",
-    settings=(*MODEL_SETTINGS, "budget_usd"),
+    options=(*MODEL_SETTINGS, "budget_usd", "config"),
 ):
     """Draft research questions from a paper and its repository. Exits 5 if a draft has an error."""
 
     paper: Path = Option(help="Paper (PDF, LaTeX, Markdown or text).")
     code: Path = Option(..., "--code", metavar="DIR", help="The paper's git repository; it is not modified.")
     out: Path = Option(help="Folder for the drafts, in the format of EXP-Bench's tasks.")
-    config: ConfigOption = None
 
 
 class BenchExpReview(CliCommand, to=bench, name="exp-review", work="evals.expbench.extraction:review_drafts"):
@@ -193,7 +180,9 @@ class BenchExpReview(CliCommand, to=bench, name="exp-review", work="evals.expben
     reject: bool = Option(False, "--reject", help="Reject the draft.")
 
 
-class JudgeAgreement(CliCommand, to=app, work="evals.agreement.command:run_judge_agreement", name="judge-agreement"):
+class JudgeAgreement(
+    CliCommand, to=app, work="evals.agreement.command:run_judge_agreement", options=("json",), name="judge-agreement"
+):
     """Compare a judge's scores with human scores or known labels. Reports distances, rank correlation, bias and
     controls; with --invented, how well the judge separates invented from measured results (docs/judge.md)."""
 
@@ -210,4 +199,3 @@ class JudgeAgreement(CliCommand, to=app, work="evals.agreement.command:run_judge
     )
     scale: str = Option("1-10", metavar="LOWEST-HIGHEST", help="Range of the scores.")
     dimensions: str = Option("", help="Dimensions to compare, such as clarity,overall; default: all in the human file.")
-    json: JsonOption = False

@@ -43,8 +43,7 @@ async def judge_paper(folder: Path, models: Models, view: JudgeView) -> Judgemen
     paper = folder / "paper.md"
     code, results = (one if one.is_dir() else None for one in (folder / "code", folder / "results"))
     logs = sorted(path for pattern in LOG_PATTERNS for path in folder.glob(pattern))
-    args = Judge()
-    args.code, args.results, args.log, args.view = code, results, logs[0] if logs else None, view
+    args = Judge(code=code, results=results, log=logs[0] if logs else None, view=view)
     audit = await collect_audit_facts(paper, results=results) if view == "all" else None
     case, client = (
         JudgeCase(await guard_paper(await read_paper(paper)), read_rubric(), paper.name),

@@ -34,6 +34,10 @@ ARCHIVED_NAMES = SHOWN_NAMES | {"templates", "prompts", "code", "branch"}
 DATA_FOLDERS = ("context", "data")
 """Datasets in the form that experiments saw, withheld labels, scorers, and the user's documents."""
 BLOCK_BYTES = 1 << 20
+COMMENT = (
+    b"A run of scientist. Read it as it is: scientist view FILE, scientist status FILE, scientist trace FILE NUMBER"
+)
+"""Comment of every zip, which unzip prints."""
 
 
 class ArchiveSummary(NamedTuple):
@@ -68,6 +72,7 @@ def pack_run(
         sorted_.seek(0)
         with zipfile.ZipFile(target, "w") as packed, packed.open(whole, "w", force_zip64=_is_large(whole)) as made:
             shutil.copyfileobj(sorted_, made, BLOCK_BYTES)
+            packed.comment = COMMENT
     return found
 
 
@@ -105,6 +110,7 @@ def _pack(
                 about.file_size = os.fstat(file).st_size
                 with packed.open(about, "w", force_zip64=_is_large(about)) as made:
                     shutil.copyfileobj(opened, made, BLOCK_BYTES)
+        packed.comment = COMMENT
         return ArchiveSummary(len(packed.namelist()), tuple(left))
 
 

@@ -53,6 +53,8 @@ PHASE_TEXT: Mapping[Phase, str] = {
     "report": "write the report",
     "done": "nothing (finished)",
 }
+REPOSITORY_TEXT = "record the repository and its environment"
+"""The phase `prepare` of a study without a paper."""
 
 
 _EXPERIMENT_FRAME = re.compile(r"(?:^|[ /\"])(?:experiment|plots|figures)\.py\b|Cell In\[")
@@ -136,13 +138,14 @@ def list_waiting(state: RunState, process: str | None, now: float) -> tuple[Wait
 def list_next_steps(state: RunState) -> tuple[str, ...]:
     """Describe the current phase of a run and those that follow."""
     phases: list[Phase] = [one for one in PHASES[state.kind] if state.paper.reviews or one not in REVISION_PHASES]
-    steps = [_describe_phase(state, phase) for phase in phases[phases.index(state.phase) : -1][:MAX_NEXT_STEPS]]
+    steps = [describe_phase(state, phase) for phase in phases[phases.index(state.phase) : -1][:MAX_NEXT_STEPS]]
     return tuple(steps) or (PHASE_TEXT["done"],)
 
 
-def _describe_phase(state: RunState, phase: Phase) -> str:
+def describe_phase(state: RunState, phase: Phase) -> str:
+    """Describe what a run does in a phase."""
     if phase not in STAGES:
-        return PHASE_TEXT.get(phase, phase)
+        return REPOSITORY_TEXT if phase == "prepare" and state.kind != "paper" else PHASE_TEXT.get(phase, phase)
     if state.search.stages[phase].is_settled:
         return f"report on the {phase} stage"
     ended = state.find_stage_end(phase) is not None

@@ -26,9 +26,8 @@ from starlette.responses import Response
 
 from labwright.inspector.run_files import read_bytes
 from labwright.inspector.web.app import Handlers
-from labwright.inspector.web.page_renderer import TABS, WEB_FOLDER, PageRenderer
+from labwright.inspector.web.page_renderer import TABS, WEB_FOLDER
 from labwright.inspector.web.paper_pages import list_figures
-from labwright.record.event_log import RecordError
 
 MAX_BYTES = 16_000_000
 """Maximum bytes of all pages, images and PDFs."""
@@ -50,7 +49,7 @@ class HtmlExport(NamedTuple):
 
 def export_page(run: Path, *, as_of: str, version: int) -> HtmlExport:
     """Export a run's page and the pages to which it links as one file. `as_of` is its date, `version` the version of
-    the paper. Raises `RecordError`."""
+    the paper. Raises `UsageError`."""
     return _HtmlFile(run, version).build(as_of)
 
 
@@ -80,19 +79,17 @@ class _HtmlFile:
     """Collects pages, the most important first, while there is room, and combines them."""
 
     def __init__(self, run: Path, version: int) -> None:
-        self._run, self._name, self._version = run, run.name, version
+        self._run, self._version = run, version
         self._handlers = Handlers(run, form_token="")
-        self._base = f"/runs/{quote(run.name, safe='')}"
+        [self._name] = self._handlers.runs.find_folders()
+        self._base = f"/runs/{quote(self._name, safe='')}"
         self._pages: dict[str, str] = {}
         """Path below the run's address -> page, in output order."""
         self._room, self._left_out = MAX_BYTES, Counter[str]()
 
     def build(self, as_of: str) -> HtmlExport:
-        try:
-            page = _read_text(self._handlers.run(self._name))
-            sections = {one: _read_text(self._handlers.run(self._name, one)) for one in SECTION_NAMES}
-        except HTTPException as error:
-            raise RecordError(f"the page of {self._name} cannot be exported: {error.detail}") from None
+        page = _read_text(self._handlers.run(self._name))
+        sections = {one: _read_text(self._handlers.run(self._name, one)) for one in SECTION_NAMES}
         self._room -= sum(len(one.encode()) for one in (page, *sections.values()))
         for place, make in self._list_contents():
             text = _read_text(make())
@@ -106,7 +103,7 @@ class _HtmlFile:
         left = tuple(f"{kind} ({number})" for kind, number in self._left_out.items())
         style = "".join((WEB_FOLDER / "static" / name).read_text() for name in ("inspector.css", "export.css"))
         title = re.search(r"<title>(.*?)</title>", page, re.DOTALL)
-        html = PageRenderer({}).render_page(
+        html = self._handlers.pages.render_page(
             "export",
             run=self._name,
             as_of=as_of,

@@ -23,7 +23,7 @@ from labwright.record.python_syntax import parse_python
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, list_result_folders
 from labwright.record.schema import FrozenModel
-from labwright.record.schema.nodes import ExecutionResult, Node, format_place_name
+from labwright.record.schema.nodes import Node, format_place_name
 from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE
 
 
@@ -115,28 +115,25 @@ def build_origins(state: RunState, folder: RunFolder, claim: Claim, used: Contai
 
 def _find_files(state: RunState, node: Node, folder: RunFolder, claim: Claim) -> Iterator[TracedFile]:
     """Yield the predictions or logged values behind a value."""
-    for path, result in list_result_folders(state, folder, node):
-        if any((one.dataset, one.condition) == (claim.dataset, claim.condition) for one in result.measurements):
-            yield from _find_files_in(str(path.relative_to(folder.root)), result, folder, claim)
-
-
-def _find_files_in(place: str, last: ExecutionResult, folder: RunFolder, claim: Claim) -> Iterator[TracedFile]:
-    """Yield those of them in one folder."""
     places = format_place_name(claim.dataset, claim.condition), f"{claim.dataset}__{claim.condition.replace('@', '__')}"
-    of_cell = next((name for one in places if (name := f"test_metric__{one}.json") in last.sealed), "")
-    if claim.split == "test" and of_cell:
-        holds = "test metric, sealed with its cell"
-        yield _describe_file(folder.root, f"{place}/sealed/{of_cell}", last.sealed[of_cell], holds)
-    elif claim.grade == "logged":
-        path, digest = f"{place}/measurements.jsonl", last.curves_sha256 or ""
-        yield _describe_file(folder.root, path, digest, "values that the code logged")
-    elif claim.split == "test":
-        for name in _read_index(folder.root, f"{place}/sealed/index.jsonl", claim):
-            path, digest = f"{place}/sealed/{name}", last.sealed.get(name, "")
-            yield _describe_file(folder.root, path, digest, "sealed test predictions")
-    else:
-        for name in _read_index(folder.root, f"{place}/submissions.jsonl", claim):
-            yield _describe_file(folder.root, f"{place}/submissions/{name}", "", f"{claim.split} predictions")
+    for path, result in list_result_folders(state, folder, node):
+        if not any((one.dataset, one.condition) == (claim.dataset, claim.condition) for one in result.measurements):
+            continue
+        place = str(path.relative_to(folder.root))
+        of_cell = next((name for one in places if (name := f"test_metric__{one}.json") in result.sealed), "")
+        if claim.split == "test" and of_cell:
+            holds = "test metric, sealed with its cell"
+            yield _describe_file(folder.root, f"{place}/sealed/{of_cell}", result.sealed[of_cell], holds)
+        elif claim.grade == "logged":
+            digest, holds = result.curves_sha256 or "", "values that the code logged"
+            yield _describe_file(folder.root, f"{place}/measurements.jsonl", digest, holds)
+        elif claim.split == "test":
+            for name in _read_index(folder.root, f"{place}/sealed/index.jsonl", claim):
+                digest, holds = result.sealed.get(name, ""), "sealed test predictions"
+                yield _describe_file(folder.root, f"{place}/sealed/{name}", digest, holds)
+        else:
+            for name in _read_index(folder.root, f"{place}/submissions.jsonl", claim):
+                yield _describe_file(folder.root, f"{place}/submissions/{name}", "", f"{claim.split} predictions")
 
 
 def _describe_file(run: Path, path: str, recorded: str, holds: str) -> TracedFile:

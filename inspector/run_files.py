@@ -11,7 +11,7 @@ import math
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import REPORT_FILES, RunFolder, list_result_folders
 from labwright.record.schema import replace_unencodable
 from labwright.record.schema.nodes import Attempt, Node
-from labwright.record.untrusted_files import open_plain_file
+from labwright.record.untrusted_files import BadFile, iterate_entries, open_existing, open_plain_file
 
 SHOWN_NAMES = frozenset(
     "nodes cells paper review literature probes config.yaml idea.json data_plan.json environment.txt packages.lock "
@@ -51,16 +51,11 @@ def open_within(run: Path, path: str) -> int:
     names = path.split("/")
     if names[0] not in SHOWN_NAMES or any(not name or name.startswith(".") or "\0" in name for name in names):
         raise PathRefusedError("this path cannot be shown")
-    with ExitStack() as opened:
-        folder: int | None = None
-        try:
-            for name in (str(run), *names[:-1]):
-                follow = 0 if folder is None else os.O_NOFOLLOW
-                folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | follow, dir_fd=folder)
-                opened.callback(os.close, folder)
-            return open_plain_file(names[-1], folder)
-        except (OSError, ValueError):
-            raise PathRefusedError("no such file") from None
+    try:
+        with open_existing(run.resolve(), path) as (folder, name):
+            return open_plain_file(name, folder)
+    except (OSError, ValueError, BadFile):
+        raise PathRefusedError("no such file") from None
 
 
 def read_blocks(file: int, size: int) -> Iterator[bytes]:
@@ -97,23 +92,17 @@ def read_text(run: Path, path: str, *, end: bool = False, max_characters: int = 
 
 
 def list_files(run: Path, folder: str) -> tuple[ListedFile, ...]:
-    """List regular files below a folder of the run by name, at most `MAX_FILES_LISTED`. Skips links, hidden files and
+    """List regular files below a folder of the run by path, at most `MAX_FILES_LISTED`. Skips links, hidden files and
     names that cannot be in a URL."""
-    found: list[ListedFile] = []
-    for place, folders, names in os.walk(run / folder, followlinks=False):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            path = Path(place) / name
-            try:
-                about = path.lstat()
-            except OSError:
-                continue
-            inner = str(path.relative_to(run))
-            if stat.S_ISREG(about.st_mode) and not name.startswith(".") and replace_unencodable(inner) == inner:
-                found.append(ListedFile(inner, about.st_size))
-        if len(found) >= MAX_FILES_LISTED:
-            break
-    return tuple(found[:MAX_FILES_LISTED])
+    every = (
+        ListedFile(f"{folder}/{name}", about.st_size)
+        for name, about in iterate_entries(run.resolve(), folder)
+        if stat.S_ISREG(about.st_mode) and "/." not in f"/{name}" and replace_unencodable(name) == name
+    )
+    try:
+        return tuple(islice(every, MAX_FILES_LISTED))
+    except (BadFile, OSError):  # it is a link, or was removed meanwhile
+        return ()
 
 
 # --- curves ---------------------------------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from labwright.inspector.diagnosis import PHASE_TEXT, RunDiagnosis
+from labwright.inspector.diagnosis import PHASE_TEXT, RunDiagnosis, describe_phase
 from labwright.inspector.event_text import describe_event, format_command
 from labwright.inspector.findings import format_effect, list_effects, list_findings
 from labwright.inspector.safe_text import format_clock_time, format_duration, shorten, to_plain
@@ -176,23 +176,14 @@ class RunStatus(FrozenModel):
     diagnosis: RunDiagnosis | None = Field(default=None, description="why it is in its state; null if not requested")
 
 
-def read_status(
-    run: str,
-    events: Sequence[tuple[Event, float]],
-    process: str | None,
-    *,
-    now: float,
-    last: int = 8,
-    folder: Path | None = None,
-) -> RunStatus:
-    """Build the status of a run from its events. `process` names the process of the run, if any; `now` is in seconds
-    since the epoch."""
-    state, latest = RunState(), list[EventLine]()
+def fold_with_lines(events: Iterable[tuple[Event, float]], last: int) -> tuple[RunState, Sequence[EventLine]]:
+    """Return the state after all events, and the descriptions of the last ones."""
+    state, latest = RunState(), deque[EventLine](maxlen=last)
     for event, at in events:
         apply_event(state, event, at)
         if (entry := build_event_line(event, at, state)) is not None:
             latest.append(entry)
-    return build_status(run, state, latest[-last:], process, now=now, folder=folder)
+    return state, latest
 
 
 def build_status(
@@ -204,7 +195,8 @@ def build_status(
     now: float,
     folder: Path | None = None,
 ) -> RunStatus:
-    """Build the status of a run from its state. `latest` are the last events, `folder` is the run's folder."""
+    """Build the status of a run from its state. `latest` are the last events, `process` names the process of the run,
+    if any, `now` is in seconds since the epoch, and `folder` is the run's folder."""
     started, ended, account = state.started, state.process_end, build_tuning_report(state)
     assessed = state.paper.current.judged if state.paper.current is not None else None
     without_seed, lock = nodes_ignoring_seed(state), state.search.current_lock
@@ -355,9 +347,7 @@ def _describe_later_draft(state: RunState) -> str:
 
 
 def _describe_next(state: RunState, run: str, condition: RunCondition) -> str:
-    reporting = any(name == state.phase and stage.is_settled for name, stage in state.search.stages.items())
-    step = "record the repository and its environment" if state.kind != "paper" and state.phase == "prepare" else ""
-    step = step or PHASE_TEXT.get(state.phase) or f"{'report on' if reporting else 'search'} the {state.phase} stage"
+    step = describe_phase(state, state.phase)
     given_up = condition == "draft only" and state.phase != "write"  # a failed draft can be retried
     if condition == "running":
         return step

@@ -14,15 +14,15 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, ValidationError
 
 from labwright.record.errors import UsageError
 from labwright.record.event_log import is_run, read_state
 from labwright.record.events.run_events import CampaignMembership
 from labwright.record.line_store import LineStore, RecordError, StoredRow, read_stored_rows
-from labwright.record.schema import FrozenModel
+from labwright.record.schema import FrozenModel, TaggedModel, build_adapter
 
 CAMPAIGN_LOG_FILE, IDEAS_FOLDER, RUNS_FOLDER, SLOTS_FOLDER = "campaign.jsonl", "ideas", "runs", "slots"
 MAX_RUN_RETRIES = 2
@@ -53,43 +53,40 @@ class RunAllowance(FrozenModel):
 # --- events ---------------------------------------------------------------------------------------------------------
 
 
-class CampaignStarted(FrozenModel):
-    type: Literal["began"] = "began"
+class CampaignEvent(TaggedModel):
+    """A fact about a campaign."""
+
+
+class CampaignStarted(CampaignEvent, type="began"):
     terms: CampaignTerms
     version: str
 
 
-class CampaignResumed(FrozenModel):
+class CampaignResumed(CampaignEvent, type="taken_up"):
     """A process resumes the campaign after the previous process ended or died; failed entries are tried again."""
 
-    type: Literal["taken_up"] = "taken_up"
 
-
-class EntryQueued(FrozenModel):
-    type: Literal["queued"] = "queued"
+class EntryQueued(CampaignEvent, type="queued"):
     name: str
     title: str = ""
     source: str = ""
 
 
-class EntryRefused(FrozenModel):
+class EntryRefused(CampaignEvent, type="refused"):
     """The entry cannot be run; the others continue."""
 
-    type: Literal["refused"] = "refused"
     name: str
     why: str
 
 
-class RunLaunched(FrozenModel):
-    type: Literal["launched"] = "launched"
+class RunLaunched(CampaignEvent, type="launched"):
     name: str
     share: RunAllowance
 
 
-class RunEnded(FrozenModel):
+class RunEnded(CampaignEvent, type="ended"):
     """`code`: exit code of `scientist run`; None if it was killed or died. `spent`, `seconds`: totals so far."""
 
-    type: Literal["ended"] = "ended"
     name: str
     code: int | None = None
     why: str = ""
@@ -98,13 +95,11 @@ class RunEnded(FrozenModel):
     asked: bool = Field(default=False, description="whether it was asked to stop, which does not count as a failure")
 
 
-class CampaignEnded(FrozenModel):
-    type: Literal["campaign_ended"] = "campaign_ended"
+class CampaignEnded(CampaignEvent, type="campaign_ended"):
     why: str = ""
 
 
-CampaignEvent = CampaignStarted | CampaignResumed | EntryQueued | EntryRefused | RunLaunched | RunEnded | CampaignEnded
-_EVENT: TypeAdapter[CampaignEvent] = TypeAdapter(Annotated[CampaignEvent, Field(discriminator="type")])
+_EVENT = build_adapter(CampaignEvent)
 
 # --- state derived from the events ----------------------------------------------------------------------------------
 
@@ -133,11 +128,6 @@ class CampaignEntry(FrozenModel):
         if self.end.code in (0, 3, 4):
             return "done"
         return "interrupted" if self.tries <= MAX_RUN_RETRIES else "failed"
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the entry must be started or resumed."""
-        return self.status in ("waiting", "interrupted")
 
     @property
     def status_reason(self) -> str:
@@ -187,6 +177,8 @@ class CampaignState:
                 )
             case CampaignEnded():
                 self.ended = event
+            case _:
+                pass
 
     def _raise_spent(self, name: str, spent: SpendingCaps) -> SpendingCaps:
         """Return the total spent by an entry: never less than previously recorded, even if its folder is gone."""
@@ -203,13 +195,15 @@ class CampaignState:
 
     @property
     def waiting_entries(self) -> list[CampaignEntry]:
-        return [one for one in self.entries.values() if one.is_open]
+        """Entries that must be started or resumed."""
+        return [one for one in self.entries.values() if one.status in ("waiting", "interrupted")]
 
     def count_committed(self, kind: str) -> float:
         """Return the amount of a resource that is spent or reserved for runs in progress."""
-        caps = (one.share.caps if one.share is not None else {} for one in self.entries.values())
-        pairs = zip(self.entries.values(), caps, strict=True)
-        return sum(max(one.spent.get(kind, 0.0), own.get(kind, 0.0)) for one, own in pairs)
+        return sum(
+            max(one.spent.get(kind, 0.0), one.share.caps.get(kind, 0.0) if one.share is not None else 0.0)
+            for one in self.entries.values()
+        )
 
     def compute_seconds_left(self, now: float) -> float | None:
         """Return the wall-clock seconds left at time `now`; None without a limit."""

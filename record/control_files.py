@@ -110,6 +110,8 @@ def find_refusal(state: RunState, command: CommandReceived, *, is_running: bool)
         return "the run has finished" + REFUSAL_ADVICE.get(verb, "")
     if not is_running and verb not in PERSISTENT_VERBS:
         return f"no process is working on the run, so '{verb}' cannot change it; continue it with 'scientist resume'"
+    if len(command.text) > MAX_COMMAND_TEXT_LENGTH:
+        return f"the text has {len(command.text)} characters: shorten it to at most {MAX_COMMAND_TEXT_LENGTH}"
     gate = state.open_gate
     if verb == "approve":
         return _check_approval(state, command) if gate is not None else "the run does not wait at a gate"
@@ -124,8 +126,6 @@ def find_refusal(state: RunState, command: CommandReceived, *, is_running: bool)
     if not command.text.strip():
         asked = "the note is empty: give the text to add to the next prompts"
         return asked if verb == "note" else f"no reason given: every {verb} is recorded with a reason"
-    if len(command.text) > MAX_COMMAND_TEXT_LENGTH:
-        return f"the text has {len(command.text)} characters: shorten it to at most {MAX_COMMAND_TEXT_LENGTH}"
     if verb in ("note", "amend") and state.kind != "paper":
         return f"a {verb} changes the search for a paper, which this study does not have"
     if verb == "amend":
@@ -151,8 +151,6 @@ def _check_approval(state: RunState, command: CommandReceived) -> str | None:
     """Return why an approval is refused. The plan of the gate plan, and a paper, are checked by the step that waits."""
     gate = state.open_gate
     assert gate is not None
-    if len(command.text) > MAX_COMMAND_TEXT_LENGTH:
-        return f"the reason has {len(command.text)} characters: shorten it to at most {MAX_COMMAND_TEXT_LENGTH}"
     if len(command.model_dump_json()) > MAX_COMMAND_FILE_BYTES:
         return f"the change is too large (more than {MAX_COMMAND_FILE_BYTES} bytes)"
     if command.target and command.target != gate.reached.gate:

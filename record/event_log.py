@@ -105,9 +105,10 @@ def parse_events(rows: Iterable[LogRow], path: Path) -> Iterator[tuple[Event, fl
 
 
 def parse_event(body: str, path: Path, number: int) -> Event:
-    """Parse the event with this number in a log. Raises `RecordError`."""
+    """Parse the event with this number in a log; fields that only earlier versions had are dropped. Raises
+    `RecordError`."""
     try:
-        return EVENT_ADAPTER.validate_json(body)
+        return EVENT_ADAPTER.validate_json(body, extra="ignore")
     except ValueError as error:
         mismatches = error.error_count() if isinstance(error, ValidationError) else 1
         damage = f"event {number} is damaged ({mismatches} mismatches)"
@@ -197,8 +198,8 @@ class Recorder(ABC):
         self._listener = listener
 
     @abstractmethod
-    def append(self, event: Event) -> int:
-        """Commit an event and fold it into the state. Returns its sequence number. Raises `RecordError`."""
+    def append(self, event: Event) -> None:
+        """Commit an event and fold it into the state. Raises `RecordError`."""
 
     def _fold(self, event: Event, at: float) -> None:
         apply_event(self.state, event, at)
@@ -236,13 +237,12 @@ class EventLog(Recorder):
         if self.state.event_count:
             self._clock.continue_from(self._store.last_at)
 
-    def append(self, event: Event) -> int:
+    def append(self, event: Event) -> None:
         at, jump = self._clock.read()
         if self._opened and jump > MIN_CLOCK_JUMP_SECONDS:
             self._append_at(ClockMoved(seconds=jump), at)
         self._opened = True
         self._append_at(event, at)
-        return self.state.event_count
 
     def _append_at(self, event: Event, at: float) -> None:
         body, event = _round_trip(event)
@@ -275,11 +275,10 @@ class MemoryLog(Recorder):
         """All model answers in the order in which they were committed."""
         return [event for event in self.events if isinstance(event, CallAnswered)]
 
-    def append(self, event: Event) -> int:
+    def append(self, event: Event) -> None:
         event = _round_trip(event)[1]
         self.events.append(event)
         self._fold(event, self._clock())
-        return len(self.events)
 
 
 def _round_trip(event: Event) -> tuple[str, Event]:

@@ -195,7 +195,7 @@ def open_plain_file(path: str | Path, folder_fd: int | None = None) -> int:
 
 
 @contextmanager
-def _open_existing(folder: FolderRef, relative: str) -> Generator[tuple[int, str]]:
+def open_existing(folder: FolderRef, relative: str) -> Generator[tuple[int, str]]:
     """Yield a descriptor of the parent of an entry, and the entry's name. Raises as `open_subfolder`."""
     above, _, name = "/".join(_split_path(relative)).rpartition("/")
     with open_subfolder(folder, above) as place:
@@ -205,7 +205,7 @@ def _open_existing(folder: FolderRef, relative: str) -> Generator[tuple[int, str
 def open_regular(folder: FolderRef, relative: str, limit: int) -> BufferedReader:
     """Open a plain file in the folder. Raises `BadFile` if it is not one, or has more than `limit` bytes."""
     try:
-        with _open_existing(folder, relative) as (place, name), _raise_as_bad_file(relative, place, name):
+        with open_existing(folder, relative) as (place, name), _raise_as_bad_file(relative, place, name):
             file = os.fdopen(open_plain_file(name, place), "rb")
     except FileNotFoundError as error:
         raise BadFile(f"{relative} cannot be read: {error.strerror}") from error
@@ -234,14 +234,14 @@ def load_array(folder: FolderRef, relative: str) -> NDArray[Any]:
 
 def read_status(folder: FolderRef, relative: str) -> os.stat_result | None:
     """Return the status of a file, folder or link (not of its target); None if it does not exist. Raises `BadFile`."""
-    with suppress(FileNotFoundError), _open_existing(folder, relative) as (place, name):
+    with suppress(FileNotFoundError), open_existing(folder, relative) as (place, name):
         return os.stat(name, dir_fd=place, follow_symlinks=False)
     return None
 
 
 def read_link(folder: FolderRef, relative: str) -> str:
     """Return the target of a symbolic link. Raises `BadFile`, `FileNotFoundError`, `OSError`."""
-    with _open_existing(folder, relative) as (place, name):
+    with open_existing(folder, relative) as (place, name):
         return os.readlink(name, dir_fd=place)
 
 
@@ -422,7 +422,7 @@ def copy_file(folder: FolderRef, relative: str, target: FolderRef, target_name: 
 
 def move_path(folder: FolderRef, relative: str, target: FolderRef, target_name: str) -> None:
     """Move a file or folder. Raises `BadFile`, `OSError`."""
-    with _open_existing(folder, relative) as (source, name), open_parent(target, target_name) as (place, other):
+    with open_existing(folder, relative) as (source, name), open_parent(target, target_name) as (place, other):
         os.rename(name, other, src_dir_fd=source, dst_dir_fd=place)
 
 
@@ -431,7 +431,7 @@ def move_path(folder: FolderRef, relative: str, target: FolderRef, target_name: 
 
 def remove_path(folder: FolderRef, relative: str) -> None:
     """Remove a file, folder or link (not its target), if it exists. Raises `BadFile`, `OSError`."""
-    with suppress(FileNotFoundError), _open_existing(folder, relative) as (place, name):
+    with suppress(FileNotFoundError), open_existing(folder, relative) as (place, name):
         _remove_at(name, place)
 
 

@@ -46,7 +46,6 @@ from labwright.record.campaign import (
     EntryRefused,
     RunEnded,
     RunLaunched,
-    is_campaign,
     keep_limited,
     read_campaign,
 )
@@ -222,9 +221,7 @@ def _build_row(
         cost=run.calls.total_usage,
         hours=run.active_seconds / 3600,
         verdicts=tuple(
-            CampaignVerdict(
-                hypothesis=each.hypothesis.id, verdict=each.verdict, level=each.level, confirmed=each.confirmed
-            )
+            CampaignVerdict(hypothesis=each.hypothesis.id, **each.model_dump(include={"verdict", "level", "confirmed"}))
             for each in decided.get(one.name, ())
             if each.hypothesis.confirmatory
         ),
@@ -286,6 +283,4 @@ def add_to_queue(args: QueueAdd) -> int:
 
 
 def list_queue(args: QueueList) -> int:
-    if not is_campaign(args.campaign):
-        raise UsageError(f"{args.campaign} is not a campaign: give the folder of a campaign")
     return show_campaign(args.campaign, json=args.json)

@@ -28,8 +28,6 @@ from labwright.agent.cli.options import (
     RUN_SETTINGS,
     STUDY_SETTINGS,
     CliCommand,
-    ConfigOption,
-    JsonOption,
     RunArgument,
     TrackOption,
 )
@@ -80,7 +78,7 @@ def show_version_or_help(
 # --- creating runs --------------------------------------------------------------------------------------------------
 
 
-class Run(CliCommand, to=app, work="agent.cli.run:run", settings=STUDY_SETTINGS):
+class Run(CliCommand, to=app, work="agent.cli.run:run", options=STUDY_SETTINGS):
     """Run an idea: four stages of experiments, then figures and a paper."""
 
     idea: Path | None = Option(
@@ -88,7 +86,6 @@ class Run(CliCommand, to=app, work="agent.cli.run:run", settings=STUDY_SETTINGS)
     )
     task: Path | None = Option(None, help="With --code: a question (.md, .toml) that one experiment answers.")
     idea_idx: int | None = Option(None, help="Index of the idea in a list, starting at 0.")
-    config: ConfigOption = None
     runs: Path = Option(Path("runs"), help="Folder in which the run's folder is created.")
     name: str | None = Option(None, help="Name of the run's folder; default: built from time and idea.")
     plan: Path | None = Option(None, help="A data plan (YAML) to use instead of the planner's.")
@@ -99,7 +96,7 @@ class Run(CliCommand, to=app, work="agent.cli.run:run", settings=STUDY_SETTINGS)
     track: TrackOption = None
 
 
-class Demo(CliCommand, to=app, work="agent.cli.run:run_demo", settings=RUN_SETTINGS):
+class Demo(CliCommand, to=app, work="agent.cli.run:run_demo", options=RUN_SETTINGS):
     """Run a small study with the built-in model. It needs no key and no network, and takes some minutes."""
 
     runs: Path = Option(Path("runs"), help="Folder in which the run's folder is created.")
@@ -112,30 +109,29 @@ class Init(CliCommand, to=app, work="agent.cli.idea:write_template"):
     file: Path = Argument(Path("idea.json"), metavar="[FILE]", help="File to create.")
 
 
-class IdeaCheck(CliCommand, to=idea, name="check", work="agent.cli.idea:check_idea", settings=("assignments", "data")):
+class IdeaCheck(
+    CliCommand, to=idea, name="check", work="agent.cli.idea:check_idea", options=("assignments", "data", "config")
+):
     """Check an idea file and read its data. Exits 5 if a field, metric or dataset is unknown."""
 
     file: Path = Argument(metavar="FILE", help="Idea file (.json), or a proposal (.md).")
     idea_idx: int | None = Option(None, help="Index of the idea in a list, starting at 0.")
-    config: ConfigOption = None
 
 
-class Resume(CliCommand, to=app, work="agent.cli.run:resume", settings=RUN_SETTINGS):
+class Resume(CliCommand, to=app, work="agent.cli.run:resume", options=RUN_SETTINGS):
     """Resume a run where it stopped. Finished work is not repeated; changed settings are recorded."""
 
     run: RunArgument
     track: TrackOption = None
 
 
-class Campaign(CliCommand, to=app, work="agent.cli.campaign:run_campaign", settings=STUDY_SETTINGS):
+class Campaign(CliCommand, to=app, work="agent.cli.campaign:run_campaign", options=(*STUDY_SETTINGS, "json")):
     """Run several ideas in parallel under a shared budget and time limit (docs/budget.md). Continue with `scientist
     resume`."""
 
     ideas: list[Path] | None = Argument(None, metavar="IDEAS...", help="Idea files (JSON), or folders of them.")
     out: Path = Option(help="Output folder (created).")
     parallel: int | None = Option(None, min=1, help="Number of concurrent runs; default: --workers.")
-    config: ConfigOption = None
-    json: JsonOption = False
 
 
 class QueueAdd(CliCommand, to=queue, name="add", work="agent.cli.campaign:add_to_queue"):
@@ -145,14 +141,13 @@ class QueueAdd(CliCommand, to=queue, name="add", work="agent.cli.campaign:add_to
     ideas: list[Path] = Argument(metavar="IDEAS...", help="Idea files, or folders of them.")
 
 
-class QueueList(CliCommand, to=queue, name="list", work="agent.cli.campaign:list_queue"):
+class QueueList(CliCommand, to=queue, name="list", work="agent.cli.campaign:list_queue", options=("json",)):
     """Show the ideas of a campaign and their status."""
 
     campaign: Path = Argument(metavar="CAMPAIGN", help="Folder of the campaign.")
-    json: JsonOption = False
 
 
-class Branch(CliCommand, to=app, work="agent.cli.branch:branch", settings=RUN_SETTINGS):
+class Branch(CliCommand, to=app, work="agent.cli.branch:branch", options=RUN_SETTINGS):
     """Start a new run from a point in another run. The original run is not changed; budget and time start at zero."""
 
     run: RunArgument
@@ -165,14 +160,14 @@ class Branch(CliCommand, to=app, work="agent.cli.branch:branch", settings=RUN_SE
     seed: int | None = Option(None, min=0, help="Seed; default: a new one. RUN's seed repeats its choices.")
 
 
-class Write(CliCommand, to=app, work="agent.cli.run:write", settings=(*MODEL_SETTINGS, "bib", "template")):
+class Write(CliCommand, to=app, work="agent.cli.run:write", options=(*MODEL_SETTINGS, "bib", "template")):
     """Write a new version of a finished run's paper, in paper/v2. No experiments are re-run; the original paper is
     kept."""
 
     run: RunArgument
 
 
-class Revise(CliCommand, to=app, work="agent.cli.branch:revise", settings=(*RUN_SETTINGS, "template")):
+class Revise(CliCommand, to=app, work="agent.cli.branch:revise", options=(*RUN_SETTINGS, "template")):
     """Revise a finished run's paper after its reviews, in paper/v2. What reviewers ask for is measured as a registered
     addendum where possible; a response to each request and the changes are written next to the new version. Limits
     are those of the revision alone."""
@@ -185,7 +180,11 @@ class Revise(CliCommand, to=app, work="agent.cli.branch:revise", settings=(*RUN_
 
 
 class Execute(
-    CliCommand, to=app, work="agent.cli.execute:execute_file", settings=("assignments", "data", "timeout"), name="exec"
+    CliCommand,
+    to=app,
+    work="agent.cli.execute:execute_file",
+    options=("assignments", "data", "timeout", "config", "json"),
+    name="exec",
 ):
     """Run a Python file in the sandbox, as a node would. Shows output and measurements; exits 1 if the file fails."""
 
@@ -198,32 +197,26 @@ class Execute(
     setting: list[str] | None = Option(
         None, metavar="NAME=VALUE", help="Hyperparameter of these cells, passed in cell.setting; may be repeated."
     )
-    config: ConfigOption = None
-    json: JsonOption = False
 
 
-class Prefetch(CliCommand, to=app, work="agent.cli.store:prefetch_files", settings=("assignments", "data")):
+class Prefetch(CliCommand, to=app, work="agent.cli.store:prefetch_files", options=("assignments", "data", "config")):
     """Download the datasets and models of a run from the Hugging Face Hub. The run can then work offline."""
 
     file: Path = Argument(metavar="IDEA|CONFIG", help="Idea (.json) or configuration (.yaml).")
     idea_idx: int | None = Option(None, help="Index of the idea in a list, starting at 0.")
-    config: ConfigOption = None
 
 
-class Store(CliCommand, to=app, work="agent.cli.store:show_store", settings=("assignments",)):
+class Store(CliCommand, to=app, work="agent.cli.store:show_store", options=("assignments", "config", "json")):
     """Show or prune the shared cache. It holds datasets, pretrained models and packages."""
 
     prune: bool = Option(False, "--prune", help="Remove items that were not used for the time given by --unused.")
     unused: str = Option("30d", metavar="TIME", help="With --prune: a duration such as 30d, 12h or 0s.")
     check: bool = Option(False, "--check", help="Verify the content hash of every item.")
-    config: ConfigOption = None
-    json: JsonOption = False
 
 
-class Doctor(CliCommand, to=app, work="agent.cli.doctor:run_doctor", settings=MODEL_SETTINGS):
+class Doctor(CliCommand, to=app, work="agent.cli.doctor:run_doctor", options=(*MODEL_SETTINGS, "config", "json")):
     """Check whether this machine can run experiments. With --model, also test the model with a few short requests."""
 
-    config: ConfigOption = None
     runs: Path = Option(Path("runs"), help="Folder of your runs, whose disk and filesystem are checked.")
     fix: bool = Option(
         False,
@@ -233,29 +226,28 @@ class Doctor(CliCommand, to=app, work="agent.cli.doctor:run_doctor", settings=MO
     )
     gpu: bool = Option(False, "--gpu", help="Run GPU self-tests and write a report.")
     out: Path = Option(Path("gpu-report.json"), help="With --gpu: report file.")
-    json: JsonOption = False
 
 
 class Ablate(
     CliCommand,
     to=app,
     work="agent.cli.run:ablate",
-    settings=(*RUN_SETTINGS, "context", *REPOSITORY_SETTINGS, *ABLATION_SETTINGS),
+    options=(*RUN_SETTINGS, "context", *REPOSITORY_SETTINGS, *ABLATION_SETTINGS, "config", "json"),
 ):
     """Reproduce a git repository's result, then measure which components matter for it. Exits 5 if the result differs
     from --expect or cannot be reproduced."""
 
     repository: Path = Argument(metavar="REPO", help="Folder of a git repository; it is not modified.")
-    config: ConfigOption = None
     runs: Path = Option(Path("runs"), help="Folder in which the output folder is created.")
     out: Path | None = Option(None, help="Output folder; an existing one is continued.")
-    json: JsonOption = False
 
 
 # --- controlling a run ----------------------------------------------------------------------------------------------
 
+# The fields of these commands are those of `CommandReceived`.
+
 NodeArgument = Annotated[str, Argument(metavar="NODE", help="Node id as shown by `scientist tree`, such as n0012.")]
-ReasonOption = Annotated[str, Option(help="Reason; it is recorded.")]
+ReasonOption = Annotated[str, Option("--reason", help="Reason; it is recorded.")]
 RequiredReason = Annotated[
     str, Option("--reason", help="Reason, in one sentence; recorded and disclosed in the paper.")
 ]
@@ -265,31 +257,31 @@ class Stop(CliCommand, to=app, work="agent.cli.control:run_control_command"):
     """Stop a run; it can be resumed. Running nodes get a short grace period."""
 
     run: RunArgument
-    reason: ReasonOption = ""
+    text: ReasonOption = ""
 
 
 class Pause(CliCommand, to=app, work="agent.cli.control:run_control_command"):
     """Pause a run. Nothing new starts, running nodes finish, and the clock stops until `scientist resume`."""
 
     run: RunArgument
-    reason: ReasonOption = ""
+    text: ReasonOption = ""
 
 
 class Kill(CliCommand, to=app, work="agent.cli.control:run_control_command"):
     """Stop a node immediately. Its slot is freed, and the node is not retried or debugged."""
 
     run: RunArgument
-    node: NodeArgument
-    reason: RequiredReason
+    target: NodeArgument
+    text: RequiredReason
 
 
 class Mark(CliCommand, to=app, work="agent.cli.control:run_control_command"):
     """Mark a node as suspect or closed. A suspect node is never selected as best; a closed node gets no children."""
 
     run: RunArgument
-    node: NodeArgument
-    reason: RequiredReason
-    kind: Literal["suspect", "closed"] = Option(
+    target: NodeArgument
+    text: RequiredReason
+    mark: Literal["suspect", "closed"] = Option(
         "suspect", "--as", help="suspect: its numbers are not used; closed: it gets no children."
     )
 
@@ -300,7 +292,7 @@ class Note(CliCommand, to=app, work="agent.cli.control:run_control_command"):
 
     run: RunArgument
     text: str = Argument(metavar="TEXT", help="The note, up to 1000 characters.")
-    stage: str = Option("", help="preliminary, tuning, agenda or ablation; default: the current stage.")
+    target: str = Option("", "--stage", help="preliminary, tuning, agenda or ablation; default: the current stage.")
 
 
 class Amend(CliCommand, to=app, work="agent.cli.control:run_control_command"):
@@ -309,7 +301,7 @@ class Amend(CliCommand, to=app, work="agent.cli.control:run_control_command"):
 
     run: RunArgument
     plan: Path = Option(help="The complete new plan (YAML); data_plan.json has the current one.")
-    reason: RequiredReason
+    text: RequiredReason
 
 
 class Approve(CliCommand, to=app, work="agent.cli.control:run_control_command"):
@@ -331,11 +323,10 @@ class Approve(CliCommand, to=app, work="agent.cli.control:run_control_command"):
 MemoryArgument = Annotated[Path, Argument(metavar="DIR", help="Folder given as --memory.")]
 
 
-class MemoryList(CliCommand, to=memory, name="list", work="agent.cli.store:list_records"):
+class MemoryList(CliCommand, to=memory, name="list", work="agent.cli.store:list_records", options=("json",)):
     """List the records of a memory, newest first: what each study decided, and why it failed if it did."""
 
     memory: MemoryArgument
-    json: JsonOption = False
 
 
 class MemoryForget(CliCommand, to=memory, name="forget", work="agent.cli.store:forget_records"):
@@ -348,37 +339,33 @@ class MemoryForget(CliCommand, to=memory, name="forget", work="agent.cli.store:f
 # --- inspecting runs ------------------------------------------------------------------------------------------------
 
 
-class Status(CliCommand, to=app, work="agent.cli.status:show_status"):
+class Status(CliCommand, to=app, work="agent.cli.status:show_status", options=("json",)):
     """Show the state of a run and the reasons for it. Includes phase, nodes, cost, time, recent events, what workers
     wait for, errors, baseline differences and next steps."""
 
     run: RunArgument
-    json: JsonOption = False
 
 
-class ListRuns(CliCommand, to=app, name="list", work="agent.cli.status:list_runs"):
+class ListRuns(CliCommand, to=app, name="list", work="agent.cli.status:list_runs", options=("json",)):
     """List the runs of a folder, newest first. Shows kind, condition, verdicts, hours, cost and age."""
 
     folder: Path = Argument(Path("runs"), metavar="[DIR]", help="A folder of runs, or a campaign.")
-    json: JsonOption = False
 
 
-class Tree(CliCommand, to=app, work="agent.cli.status:show_tree"):
+class Tree(CliCommand, to=app, work="agent.cli.status:show_tree", options=("json",)):
     """Show the nodes of a run by stage. Includes their state and metric, and the path to the best node."""
 
     run: RunArgument
     watch: bool = Option(False, "--watch", "-w", help="Update the tree until the run ends or you press Ctrl-C.")
-    json: JsonOption = False
 
 
-class Logs(CliCommand, to=app, work="agent.cli.status:show_logs"):
+class Logs(CliCommand, to=app, work="agent.cli.status:show_logs", options=("json",)):
     """Show the events of a run, one per line. With --node, also show the node's steps and live output."""
 
     run: RunArgument
     node: str | None = Option(None, help="Show only this node, with its steps and output.")
     follow: bool = Option(False, "--follow", "-f", help="Keep printing until the run ends or you press Ctrl-C.")
     last: int | None = Option(None, "--last", "-n", min=0, help="Show only the last N lines; default: all.")
-    json: JsonOption = False
 
 
 class View(CliCommand, to=app, work="agent.cli.status:serve_page"):
@@ -406,12 +393,12 @@ class Export(CliCommand, to=app, work="agent.cli.status:export_run"):
     force: bool = Option(False, "--force", help="Overwrite existing files.")
 
 
+ANY_WORDS = {"ignore_unknown_options": True}
+"""Words that begin with a dash, such as negative numbers, are arguments."""
+
+
 class ClusterSlurm(
-    CliCommand,
-    to=cluster,
-    name="slurm",
-    work="agent.cli.slurm:run_on_slurm",
-    context_settings={"ignore_unknown_options": True},
+    CliCommand, to=cluster, name="slurm", work="agent.cli.slurm:run_on_slurm", context_settings=ANY_WORDS
 ):
     """Run a command from a login node on workers that SLURM starts. They leave the queue when it ends
     (docs/hardware.md)."""
@@ -436,7 +423,7 @@ bib = typer.Typer(help="Check a bibliography.")
 app.add_typer(bib, name="bib")
 
 
-class Trace(CliCommand, to=app, work="agent.cli.trace:trace_number", context_settings={"ignore_unknown_options": True}):
+class Trace(CliCommand, to=app, work="agent.cli.trace:trace_number", options=("json",), context_settings=ANY_WORDS):
     """Show where a printed number comes from. Lists its claims, nodes, seeds, files and code, and how to reproduce it.
 
     Exits 5 if neither the paper nor the record has such a number.
@@ -444,27 +431,24 @@ class Trace(CliCommand, to=app, work="agent.cli.trace:trace_number", context_set
 
     run: RunArgument
     number: str = Argument(metavar="NUMBER", help="Number as printed in the paper: 87.3, -0.021 or 5%.")
-    json: JsonOption = False
 
 
-class Audit(CliCommand, to=app, work="agent.cli.trace:audit"):
+class Audit(CliCommand, to=app, work="agent.cli.trace:audit", options=("json",)):
     """Check a paper against its record or its result files. Exits 5 if there are findings."""
 
     path: Path = Argument(metavar="RUN|PAPER", help="A run, or any paper (.md, .tex, .pdf).")
     results: Path | None = Option(None, help="With PAPER: folder of its result files.")
-    json: JsonOption = False
 
 
-class Reproduce(CliCommand, to=app, work="agent.cli.reproduce:run_reproduction", settings=("assignments",)):
+class Reproduce(CliCommand, to=app, work="agent.cli.reproduce:run_reproduction", options=("assignments", "json")):
     """Re-run the experiments behind a paper. Exits 5 unless the printed digits are reproduced (docs/evidence.md)."""
 
     run: RunArgument
     node: list[str] | None = Option(None, help="Re-run only this node, such as n0031; may be repeated.")
     limit: int | None = Option(None, min=1, help="Maximum number of replicates per configuration.")
-    json: JsonOption = False
 
 
-class Judge(CliCommand, to=app, work="agent.cli.judge:run_judge", settings=("model", "base_url")):
+class Judge(CliCommand, to=app, work="agent.cli.judge:run_judge", options=("model", "base_url", "json")):
     """Score a paper against a rubric. Each dimension gets a score, a reason and a quote that is checked against the
     paper."""
 
@@ -478,14 +462,13 @@ class Judge(CliCommand, to=app, work="agent.cli.judge:run_judge", settings=("mod
     results: Path | None = Option(None, help="Folder of the paper's result files, for the audit.")
     view: Literal["all", "paper"] = Option("all", help="What the judge sees: all, or only the paper.")
     pages: int | None = Option(None, min=0, max=40, help="Pages shown as images to a vision model (8).")
-    json: JsonOption = False
 
     @property
     def judge_names(self) -> list[str]:
         return [name.strip() for name in self.judges.split(",") if name.strip()]
 
 
-class Ideate(CliCommand, to=app, work="agent.cli.idea:propose_ideas", settings=(*IDEATION_SETTINGS, "memory")):
+class Ideate(CliCommand, to=app, work="agent.cli.idea:propose_ideas", options=(*IDEATION_SETTINGS, "memory")):
     """Propose ideas for a topic. Each is checked against the literature, the other ideas and what this machine can run
     within --time-limit. Exits 3 if fewer than --count ideas are found."""
 
@@ -500,11 +483,9 @@ class Ideate(CliCommand, to=app, work="agent.cli.idea:propose_ideas", settings=(
     context: Path | None = Option(None, metavar="DIR", help="Folder of your papers (PDF) and notes (docs/ideas.md).")
     out: Path | None = Option(None, help="Output folder; default: a folder in --runs named by time and topic.")
     runs: Path = Option(Path("runs"), help="Without --out: where the output folder is created.")
-    config: ConfigOption = None
-    json: JsonOption = False
 
 
-class Follow(CliCommand, to=app, work="agent.cli.idea:propose_ideas", settings=IDEATION_SETTINGS):
+class Follow(CliCommand, to=app, work="agent.cli.idea:propose_ideas", options=IDEATION_SETTINGS):
     """Propose the next idea from a study's surprises and open verdicts. Each reason names a finding of the record,
     which the program checks."""
 
@@ -512,19 +493,17 @@ class Follow(CliCommand, to=app, work="agent.cli.idea:propose_ideas", settings=I
     rounds: int = Option(3, min=1, max=10, help="Maximum rounds of reflection.")
     out: Path | None = Option(None, help="Output folder; default: a folder in --runs named by time and run.")
     runs: Path = Option(Path("runs"), help="Without --out: where the output folder is created.")
-    config: ConfigOption = None
-    json: JsonOption = False
 
 
-class BibCheck(CliCommand, to=bib, work="agent.cli.bib:check_bib", settings=("assignments",), name="check"):
+class BibCheck(
+    CliCommand, to=bib, work="agent.cli.bib:check_bib", options=("assignments", "config", "json"), name="check"
+):
     """Verify a bibliography against public catalogues. Compares title, authors and year; exits 5 if an entry must not
     be cited."""
 
     file: Path = Argument(metavar="FILE", help="Bibliography (.bib).")
     out: Path | None = Option(None, help="Write the bibliography to this file, with the verification of each entry.")
     papers: Path | None = Option(None, metavar="DIR", help="Folder of PDFs, whose titles are looked up as well.")
-    config: ConfigOption = None
-    json: JsonOption = False
 
 
 # --- the main function -----------------------------------------------------------------------------------------------

@@ -26,29 +26,21 @@ POLL_SECONDS = 0.05
 
 
 def run_control_command(args: Stop | Pause | Kill | Mark | Note | Amend | Approve) -> int:
-    match args:
-        case Stop() if is_campaign(args.run):
+    if isinstance(args, Stop):
+        if is_campaign(args.run):
             from labwright.agent.cli import campaign  # heavy import, only needed here
 
             return campaign.request_stop(args.run)
-        case Stop():
-            read_run_events(args.run)  # raises if this is not a run
-            if find_process(args.run) is None:  # already stopped
-                print(f"nothing to stop: no process is working on {args.run}")
-                return DONE
-            command = CommandReceived(verb="stop", text=args.reason)
-        case Pause():
-            command = CommandReceived(verb="pause", text=args.reason)
-        case Kill():
-            command = CommandReceived(verb="kill", target=args.node, text=args.reason)
-        case Mark():
-            command = CommandReceived(verb="mark", target=args.node, text=args.reason, mark=args.kind)
-        case Note():
-            command = CommandReceived(verb="note", target=args.stage, text=args.text)
-        case Amend():
-            command = CommandReceived(verb="amend", text=args.reason, plan=read_plan(args.plan))
-        case Approve():
-            command = _build_approval(args)
+        read_run_events(args.run)  # raises if this is not a run
+        if find_process(args.run) is None:  # already stopped
+            print(f"nothing to stop: no process is working on {args.run}")
+            return DONE
+    if isinstance(args, Approve):
+        command = _build_approval(args)
+    else:
+        given = vars(args) | ({"plan": read_plan(args.plan)} if isinstance(args, Amend) else {})
+        fields = {name: value for name, value in given.items() if name != "run"}
+        command = CommandReceived.model_validate({"verb": type(args).__name__.lower(), **fields})
     return send_request(args.run, command)
 
 

@@ -18,14 +18,17 @@ RunArgument = Annotated[
     Path,
     Argument(metavar="RUN", help="Folder of a run, such as runs/NAME; commands that only read it also accept its zip."),
 ]
-JsonOption = Annotated[bool, Option("--json", help="Print JSON (described in docs/json.md).")]
-ConfigOption = Annotated[Path | None, Option(help="A YAML file of settings; ${NAME} comes from the environment.")]
 TrackOption = Annotated[
     str | None,
     Option(
         metavar="wandb|mlflow[:PLACE]", help="Mirror the run to a tracker while it is running (docs/inspect-a-run.md)."
     ),
 ]
+SHARED_OPTIONS = {
+    "config": Annotated[Path | None, Option(help="A YAML file of settings; ${NAME} comes from the environment.")],
+    "json": Annotated[bool, Option("--json", help="Print JSON (described in docs/json.md).")],
+}
+"""Options that many commands have and that are no settings."""
 COUNT, NUMBER, REPEATED, SWITCH = int | None, float | None, list[str] | None, bool | None
 
 
@@ -83,12 +86,14 @@ RUN_SETTINGS = (*MODEL_SETTINGS, "effort", "workers", "gpus", "ray", *BUDGET_SET
 ABLATION_SETTINGS = ("timeout", "top", "budget_runs", "reproduce_only", "accept_baseline")
 REPOSITORY_SETTINGS = tuple("command metric direction predictions truth expect python mount env dirty".split())
 CODE_SETTINGS = ("code", *REPOSITORY_SETTINGS, "test_metric", "hide", "frozen")
-STUDY_SETTINGS = (*RUN_SETTINGS, *"seed bib papers template data context memory gate".split(), *CODE_SETTINGS)
-IDEATION_SETTINGS = (*MODEL_SETTINGS, "gpus", "time_limit", "budget_usd", "budget_tokens", "data")
+STUDY_SETTINGS = (*RUN_SETTINGS, *"seed bib papers template data context memory gate config".split(), *CODE_SETTINGS)
+IDEATION_SETTINGS = (*MODEL_SETTINGS, "gpus", "time_limit", "budget_usd", "budget_tokens", "data", "config", "json")
 
 
 def _annotate(name: str) -> Any:
-    """Return the annotation of a parameter that sets settings."""
+    """Return the annotation of a parameter that sets settings, or that many commands have."""
+    if name in SHARED_OPTIONS:
+        return SHARED_OPTIONS[name]
     if name == "assignments":
         help = "One setting, such as search.num_seeds=5; may be repeated."
         return Annotated[REPEATED, Option("--set", metavar="KEY=VALUE", help=help)]
@@ -121,28 +126,31 @@ class CliCommand:
     help text.
 
     The subclass is registered as a command of `to`. `work` (MODULE:FUNCTION in `labwright`) is imported and called
-    with the parsed values, so that parsing and `--help` load nothing heavy. Values of the options in `settings` that
-    the user gave are passed as `flags`, by dotted key.
+    with the parsed values, so that parsing and `--help` load nothing heavy. `options` names options that many commands
+    have: `config` and `json` are passed as they are, settings that the user gave as `flags`, by dotted key.
     """
 
     work: ClassVar[str]
     flags: dict[str, Any]
+    config: Path | None = None
+    json: bool = False
 
-    def __init__(self) -> None:
-        given = vars(type(self)).items()
-        vars(self).update({name: one.default for name, one in given if isinstance(one, ParameterInfo)})
+    def __init__(self, **given: Any) -> None:
+        """Set the parameters that are given, and the others to their defaults."""
+        known = vars(type(self)).items()
+        vars(self).update({name: one.default for name, one in known if isinstance(one, ParameterInfo)} | given)
 
     def __init_subclass__(
-        cls, *, to: typer.Typer, work: str, settings: Sequence[str] = (), name: str = "", **options: Any
+        cls, *, to: typer.Typer, work: str, options: Sequence[str] = (), name: str = "", **more: Any
     ) -> None:
         cls.work = work
 
         def command(**values: Any) -> int:
-            if settings:
+            if names := [one for one in options if one not in SHARED_OPTIONS]:
                 # loads the settings of every package, which parsing and --help do not need
                 from labwright.agent.settings import settings_from_assignments
 
-                given = {name: values.pop(name) for name in settings}
+                given = {name: values.pop(name) for name in names}
                 used = {name: value for name, value in given.items() if value is not None and value != []}
                 values["flags"] = settings_from_assignments(used.pop("assignments", ())) | {
                     SETTING_OPTIONS[name].key: value for name, value in used.items()
@@ -151,12 +159,11 @@ class CliCommand:
                     values["flags"]["sandbox.device"] = "cuda"
                 if "ray" in used:
                     values["flags"]["sandbox.executor"] = "ray"
-            parsed, (module, function) = cls(), work.split(":")
-            vars(parsed).update(values)
-            return getattr(import_module(f"labwright.{module}"), function)(parsed)
+            module, function = work.split(":")
+            return getattr(import_module(f"labwright.{module}"), function)(cls(**values))
 
-        fields = inspect.get_annotations(cls, eval_str=True) | {name: _annotate(name) for name in settings}
-        defaults = vars(cls) | dict.fromkeys(settings)
+        fields = inspect.get_annotations(cls, eval_str=True) | {name: _annotate(name) for name in options}
+        defaults = dict.fromkeys(options) | {"json": False} | vars(cls)
         parameters = [
             inspect.Parameter(
                 name,
@@ -170,5 +177,5 @@ class CliCommand:
         command.__signature__ = inspect.Signature(parameters)  # pyrefly: ignore  what typer reads
         command.__annotations__ = {one.name: one.annotation for one in parameters}
         to.command(
-            name or cls.__name__.lower(), cls=ProgramCommand, help=cls.__doc__, short_help=first_sentence, **options
+            name or cls.__name__.lower(), cls=ProgramCommand, help=cls.__doc__, short_help=first_sentence, **more
         )(command)

@@ -142,10 +142,7 @@ def run(args: Run) -> int:
 
 
 def run_demo(args: Demo) -> int:
-    demo = Run()
-    demo.idea, demo.config = DEMO_FOLDER / "idea.json", DEMO_FOLDER / "demo.yaml"
-    demo.runs, demo.name, demo.flags = args.runs, args.name, args.flags
-    return run(demo)
+    return run(Run(**vars(args), idea=DEMO_FOLDER / "idea.json", config=DEMO_FOLDER / "demo.yaml"))
 
 
 def resume(args: Resume) -> int:

@@ -31,7 +31,7 @@ from labwright.inspector.live_view import find_process, is_ascii, watch_run
 from labwright.inspector.logs import PrintedLine, read_logs
 from labwright.inspector.render import format_status, format_tree, print_lines
 from labwright.inspector.safe_text import format_age, format_size, to_plain
-from labwright.inspector.status import read_status
+from labwright.inspector.status import build_status, fold_with_lines
 from labwright.inspector.summary import RunListRow, build_list_row
 from labwright.inspector.tracking import choose_tracker, send_run
 from labwright.inspector.tree import build_tree
@@ -79,15 +79,18 @@ def read_paper_state(path: Path) -> RunState:
     return fold_events(drop_unreleased_rewrite(read_run_events(path)))
 
 
+LATEST_EVENTS_SHOWN = 8
+
+
 def show_status(args: Status) -> int:
     if is_campaign(args.run):
         from labwright.agent.cli import campaign  # heavy import, only needed here
 
         return campaign.show_campaign(args.run, json=args.json)
     folder = open_run_folder(args.run)
-    events, process, now = read_run_events(folder), find_process(folder), time.time()
-    state = fold_events(events)
-    found = read_status(str(args.run), events, process, now=now, last=8, folder=folder).model_copy(
+    state, latest = fold_with_lines(read_run_events(folder), LATEST_EVENTS_SHOWN)
+    process, now = find_process(folder), time.time()
+    found = build_status(str(args.run), state, latest, process, now=now, folder=folder).model_copy(
         update={"remaining": estimate_remaining(state), "diagnosis": diagnose_run(state, process, now=now)}
     )
     if args.json:

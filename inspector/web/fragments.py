@@ -250,7 +250,7 @@ def list_checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[CheckVie
     draft = next((one for one in reversed(state.paper.drafts) if printed in (None, one.round)), None)
     if draft is not None:
         which = f"round {draft.round} ({'released' if state.paper.released else 'latest'})"
-        unbound = f"{len(draft.violations)} unbound passages in the text"
+        unbound = f"{format_quantity(len(draft.violations), 'unbound passage')} in the text"
         bound = "all numbers, figures and citations are bound to the record"
         yield CheckView("Binding", not draft.violations, f"{which}: {unbound if draft.violations else bound}")
         if draft.left_out:

@@ -258,11 +258,11 @@ _DIFF_LINE_KINDS: Final = {"+": "add", "-": "removed", "@": "place"}
 def read_sources(run: CachedRun, node: Node, other: str | None) -> Iterator[SourceFile]:
     """Yield the files of a node's code with diffs against another node's. In repository studies, patches come first and
     arm files shown as words are skipped."""
-    root = f"nodes/{node.id}/source/"
-    paths = [one.path for one in list_files(run.folder, root)]
-    is_repository_study = f"{root}{CODE_FILE}" in paths
-    for path in sorted(paths, key=lambda one: not one.endswith(".diff")):
-        name, text = path.removeprefix(root), read_text(run.folder, path) or ""
+    root = f"nodes/{node.id}/source"
+    names = [one.path.removeprefix(f"{root}/") for one in list_files(run.folder, root)]
+    is_repository_study = CODE_FILE in names
+    for name in sorted(names, key=lambda one: (not one.endswith(".diff"), "/" in one)):
+        text = read_text(run.folder, f"{root}/{name}") or ""
         if is_repository_study and name.startswith("arms/") and name.endswith(".json"):
             continue
         before = read_text(run.folder, f"nodes/{other}/source/{name}") if other else None

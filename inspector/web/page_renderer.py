@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cache, cached_property
 from pathlib import Path
-from types import CodeType
-from typing import Any, ClassVar, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 from urllib.parse import parse_qsl
 
 from fastapi import HTTPException
-from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
-from jinja2.bccache import Bucket
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pydantic import ValidationError
 from starlette.responses import HTMLResponse
 
@@ -32,7 +31,7 @@ from labwright.inspector.tree import format_branch_point, format_remaining
 from labwright.inspector.web.charts import KIND_SHAPES, STATUS_MARKS
 from labwright.inspector.web.run_cache import CachedRun
 from labwright.record.claims.sentences import describe_need, describe_outcome, format_lost_seeds
-from labwright.record.control_files import MAX_COMMAND_TEXT_LENGTH, find_refusal, read_user_name, send_command
+from labwright.record.control_files import find_refusal, read_user_name, send_command
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.schema.nodes import KIND_NAMES, STAGES
 
@@ -77,17 +76,45 @@ def require_found(value: T | None, why: str) -> T:
     return value
 
 
-class _CompiledTemplates(BytecodeCache):
-    """Templates compiled by this process, for all its renderers: compiling all takes a third of a second."""
-
-    _codes: ClassVar[dict[tuple[str, str], CodeType]] = {}
-
-    def load_bytecode(self, bucket: Bucket) -> None:
-        bucket.code = self._codes.get((bucket.key, bucket.checksum))
-
-    def dump_bytecode(self, bucket: Bucket) -> None:
-        if bucket.code is not None:
-            self._codes[bucket.key, bucket.checksum] = bucket.code
+@cache
+def _open_environment() -> Environment:
+    """Return the templates, which are compiled once for all renderers: this takes a third of a second."""
+    environment = Environment(
+        loader=FileSystemLoader(WEB_FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_sanitize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    cast("dict[str, Any]", environment.filters).update(
+        plain=to_plain,
+        short=shorten,
+        duration=format_duration,
+        tokens=format_count,
+        size=format_size,
+        when=_format_time,
+        origin=format_branch_point,
+        number=_format_number,
+        fixed=_format_fixed,
+        left=format_remaining,
+        cells=format_cells,
+        score=overall_score,
+        forecast=format_remaining_estimate,
+    )
+    cast("dict[str, Any]", environment.globals).update(
+        dollars=format_dollars,
+        cached=format_cached,
+        shape_of=KIND_SHAPES,
+        marks=STATUS_MARKS,
+        stage_names=STAGES,
+        kinds=KIND_NAMES,
+        lost=format_lost_seeds,
+        outcome=describe_outcome,
+        need=describe_need,
+    )
+    return environment
 
 
 class PageRenderer:
@@ -97,45 +124,7 @@ class PageRenderer:
         """`addresses` are the addresses of the script and the style sheet; without a `form_token`, pages have no
         actions. `single`: the server shows only one run.
         """
-        self._environment = Environment(
-            loader=FileSystemLoader(WEB_FOLDER / "templates"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            finalize=_sanitize,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            auto_reload=False,
-            bytecode_cache=_CompiledTemplates(),
-        )
-        cast("dict[str, Any]", self._environment.filters).update(
-            plain=to_plain,
-            short=shorten,
-            duration=format_duration,
-            tokens=format_count,
-            size=format_size,
-            when=_format_time,
-            origin=format_branch_point,
-            number=_format_number,
-            fixed=_format_fixed,
-            left=format_remaining,
-            cells=format_cells,
-            score=overall_score,
-            forecast=format_remaining_estimate,
-        )
-        cast("dict[str, Any]", self._environment.globals).update(
-            addresses,
-            form_token=form_token,
-            single=single,
-            dollars=format_dollars,
-            cached=format_cached,
-            shape_of=KIND_SHAPES,
-            marks=STATUS_MARKS,
-            stage_names=STAGES,
-            kinds=KIND_NAMES,
-            lost=format_lost_seeds,
-            outcome=describe_outcome,
-            need=describe_need,
-        )
+        self._shared: dict[str, Any] = {**addresses, "form_token": form_token, "single": single}
 
     def render_response(self, name: str, **values: Any) -> HTMLResponse:
         return HTMLResponse(self.render_page(name, **values))
@@ -156,11 +145,15 @@ class PageRenderer:
         )
 
     def render_page(self, name: str, **values: Any) -> str:
-        return self._environment.get_template(f"{name}.html.jinja").render(**values)
+        return _open_environment().get_template(f"{name}.html.jinja").render(self._shared | values)
+
+    @cached_property
+    def _pieces(self) -> Any:
+        return _open_environment().get_template("pieces.html.jinja").make_module(self._shared)
 
     def render_piece(self, piece: str, *values: Any) -> str:
         """Render a macro of the pieces of live views."""
-        return str(getattr(self._environment.get_template("pieces.html.jinja").module, piece)(*values)).strip()
+        return str(getattr(self._pieces, piece)(*values)).strip()
 
 
 # Actions from the page: the commands that are currently possible, and parsing of their forms.
@@ -231,9 +224,6 @@ def send_request(run: CachedRun, command: CommandReceived) -> FormResult:
     if not command.text:
         empty = "the note is empty: enter the text for the next prompts"
         return FormResult(False, empty if command.verb == "note" else "give a reason; it is kept in the record")
-    if len(command.text) > MAX_COMMAND_TEXT_LENGTH:
-        most = f"at most {MAX_COMMAND_TEXT_LENGTH} characters are allowed"
-        return FormResult(False, f"{most}, but this has {len(command.text)}")
     run.refresh()
     with run.lock:
         why = find_refusal(run.state, command, is_running=run.process is not None)

@@ -44,9 +44,7 @@ def create_server(
     With `read_only`, no commands can be sent through it.
     """
     token, port = secrets.token_urlsafe(24), int(listening.getsockname()[1])
-    guarded = RequestGuard(
-        make_app(place, read_only=read_only, estimate=estimate), token=token, port=port, read_only=read_only
-    )
+    guarded = RequestGuard(make_app(place, read_only=read_only, estimate=estimate), token=token, port=port)
     config = uvicorn.Config(
         guarded,
         http="h11",
@@ -100,9 +98,8 @@ FORM_CONTENT_TYPE = "application/x-www-form-urlencoded"
 class RequestGuard:
     """ASGI middleware that rejects requests that are not allowed."""
 
-    def __init__(self, app: ASGIApp, *, token: str, port: int, read_only: bool = False) -> None:
+    def __init__(self, app: ASGIApp, *, token: str, port: int) -> None:
         self._app = app
-        self._methods = ("GET", "HEAD") if read_only else ("GET", "HEAD", "POST")
         self._token = token
         self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
         self._cookie = f"scientist-{port}"
@@ -129,8 +126,8 @@ class RequestGuard:
         origin = f"http://{headers['host']}"
         if headers.get("origin", origin) != origin:
             return _refuse("requests from other pages are not allowed")
-        if scope["method"] not in self._methods:
-            return _refuse("this page is read-only", 405)
+        if scope["method"] not in ("GET", "HEAD", "POST"):
+            return _refuse("this method is not allowed", 405)
         if scope["method"] == "POST" and (refusal := _check_form(headers, origin)) is not None:
             return refusal
         query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)

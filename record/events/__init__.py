@@ -6,25 +6,12 @@ into the state of the run. An event is committed before anything depends on it.
 
 from __future__ import annotations
 
-from typing import Annotated
+from pydantic import TypeAdapter
 
-from pydantic import Field, TypeAdapter
+from labwright.record.events import paper_events, repository_events, run_events, search_events
+from labwright.record.events.event import Event
+from labwright.record.schema import build_adapter
 
-from labwright.record.events.paper_events import IdeationEvent, PaperEvent
-from labwright.record.events.repository_events import AblationEvent, QuestionEvent, RepositoryEvent
-from labwright.record.events.run_events import CallEvent, RunEvent
-from labwright.record.events.search_events import NodeEvent, SearchEvent
+__all__ = ["Event", "paper_events", "repository_events", "run_events", "search_events"]
 
-Event = Annotated[
-    RunEvent
-    | SearchEvent
-    | NodeEvent
-    | CallEvent
-    | IdeationEvent
-    | PaperEvent
-    | RepositoryEvent
-    | AblationEvent
-    | QuestionEvent,
-    Field(discriminator="type"),
-]
-EVENT_ADAPTER: TypeAdapter[Event] = TypeAdapter(Event)
+EVENT_ADAPTER: TypeAdapter[Event] = build_adapter(Event)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 
+from labwright.record.events.event import Event
 from labwright.record.ideation import AvailableResources, DocumentDigest, FinalIdea, FollowedStudy, LiteratureSearch
-from labwright.record.schema import FrozenModel, is_empty
+from labwright.record.schema import is_empty
 from labwright.record.schema.claims import SentenceReading, SetupReading
 from labwright.record.schema.nodes import Failure
 from labwright.record.schema.paper import (
@@ -28,19 +29,17 @@ from labwright.record.schema.paper import (
 from labwright.record.schema.prior_work import PriorPaper
 
 
-class ContextRead(FrozenModel):
+class ContextRead(Event, type="context_read", latest="paper.context"):
     """The user's documents were read and summarised."""
 
-    type: Literal["context_read"] = "context_read"
     documents: tuple[DocumentDigest, ...] = ()
     refused: tuple[str, ...] = Field(default=(), description="documents that could not be read, and why, one line each")
 
 
-class PriorWorkRead(FrozenModel):
+class PriorWorkRead(Event, type="prior_work_read", latest="paper.prior_work"):
     """The full texts of the closest papers were read before planning; if none was read, the appendix of the paper
     says so."""
 
-    type: Literal["prior_work_read"] = "prior_work_read"
     papers: tuple[PriorPaper, ...] = ()
     queries: tuple[str, ...] = Field(default=(), description="queries sent to the catalogues")
     refused: tuple[str, ...] = ()
@@ -52,10 +51,9 @@ class PriorWorkRead(FrozenModel):
         return not self.papers
 
 
-class IdeationStarted(FrozenModel):
+class IdeationStarted(Event, type="ideating", latest="ideation.started"):
     """Ideation on a topic started; its log does not belong to a run."""
 
-    type: Literal["ideating"] = "ideating"
     topic: str
     sha256: str = Field(description="sha256 of the topic file")
     means: AvailableResources
@@ -66,31 +64,25 @@ class IdeationStarted(FrozenModel):
     model: str
 
 
-class LiteratureSearched(FrozenModel):
+class LiteratureSearched(Event, type="looked_up", latest="ideation.literature_searches", by="k n"):
     """The n-th query of decision k was made."""
 
-    type: Literal["looked_up"] = "looked_up"
     k: int
     n: int
     search: LiteratureSearch
 
 
-class IdeaProposed(FrozenModel):
+class IdeaProposed(Event, type="idea_proposed", latest="ideation.proposed_ideas", by="k"):
     """Decision k produced an idea, or none because each draft repeated an earlier idea."""
 
-    type: Literal["idea_proposed"] = "idea_proposed"
     k: int
     idea: FinalIdea | None = None
     reason: str = Field(default="", description="reason for having no idea")
 
 
-IdeationEvent = IdeationStarted | LiteratureSearched | IdeaProposed
-
-
-class FiguresDrawn(FrozenModel):
+class FiguresDrawn(Event, type="figures_made", latest="paper.figures"):
     """The paper's figures were drawn from recorded arrays."""
 
-    type: Literal["figures_made"] = "figures_made"
     version: int = Field(default=1, description="version of the paper for which they were drawn")
     figures: dict[str, str] = Field(description="file in the version's folder of figures -> sha256")
     descriptions: dict[str, str] = Field(description="stem -> description of the figure")
@@ -104,13 +96,12 @@ class FiguresDrawn(FrozenModel):
     """Figure name -> reason why it is not in the paper."""
 
 
-class FiguresReviewed(FrozenModel):
+class FiguresReviewed(Event, type="figures_seen", latest="paper.figure_reviews", by="round"):
     """The figures of an assessed draft were reviewed in its PDF, with captions and the text that refers to them.
 
     An unchanged figure keeps the review of the previous round.
     """
 
-    type: Literal["figures_seen"] = "figures_seen"
     round: int
     looked: bool = Field(description="whether a model saw the images")
     why: str = Field(default="", description="why the figures were not reviewed")
@@ -119,11 +110,10 @@ class FiguresReviewed(FrozenModel):
     """Figure -> sha256 of image, caption and text at the time of review."""
 
 
-class ClaimsRead(FrozenModel):
+class ClaimsRead(Event, type="claims_read"):
     """The sentences of a draft were read by models that do not know the record, and compared with it by rule; those on
     the set-up were compared with facts of the record by a model."""
 
-    type: Literal["claims_read"] = "claims_read"
     round: int
     readings: tuple[SentenceReading, ...] = Field(default=(), description="readings of sentences that had none")
     setup: tuple[SetupReading, ...] = Field(default=(), exclude_if=is_empty)
@@ -133,29 +123,26 @@ class ClaimsRead(FrozenModel):
     unreported: tuple[str, ...] = Field(default=(), description="outcomes that the text does not report")
 
 
-class LibraryChecked(FrozenModel):
+class LibraryChecked(Event, type="library_checked", latest="paper.library"):
     """The user's library was checked against its verification records and against catalogues."""
 
-    type: Literal["library_checked"] = "library_checked"
     entries: tuple[CheckedEntry, ...] = ()
     notes: tuple[str, ...] = Field(default=(), description="papers of the user's folder that were not found")
     files: dict[str, str] = Field(description="citable entries: file in the run -> sha256")
 
 
-class WorksFound(FrozenModel):
+class WorksFound(Event, type="works_found", listed="paper.works_found"):
     """A citation round: search queries, and the works that catalogues returned."""
 
-    type: Literal["works_found"] = "works_found"
     version: int = Field(default=1, description="version of the paper")
     round: int
     searches: tuple[CitationSearch, ...]
     works: tuple[FoundWork, ...] = ()
 
 
-class WorksChosen(FrozenModel):
+class WorksChosen(Event, type="works_chosen", listed="paper.works_chosen"):
     """The works of a round that were added to the library, with the sentences that they support."""
 
-    type: Literal["works_chosen"] = "works_chosen"
     version: int = 1
     round: int
     supports: tuple[CitationSupport, ...] = ()
@@ -163,10 +150,9 @@ class WorksChosen(FrozenModel):
     files: dict[str, str] = Field(description="verified entries: file in the run -> sha256")
 
 
-class DraftAssessed(FrozenModel):
+class DraftAssessed(Event, type="drafted", listed="paper.drafts"):
     """A version of the paper's text was assessed: round 0 by the writer, later rounds by the reflector."""
 
-    type: Literal["drafted"] = "drafted"
     round: int
     draft: PaperDraft
     violations: tuple[str, ...] = ()
@@ -187,10 +173,9 @@ class DraftAssessed(FrozenModel):
     refused: tuple[str, ...] = Field(default=(), description="its edits that could not be applied, and why")
 
 
-class PaperReleased(FrozenModel):
+class PaperReleased(Event, type="released"):
     """The final build of the paper. `released` is False for a DRAFT that was refused."""
 
-    type: Literal["released"] = "released"
     released: bool
     pdf: str | None
     files: dict[str, str] = Field(default_factory=dict, description="paper file -> sha256")
@@ -201,10 +186,9 @@ class PaperReleased(FrozenModel):
     round: int | None = Field(default=None, description="round of the printed draft")
 
 
-class RewriteStarted(FrozenModel):
+class RewriteStarted(Event, type="rewriting"):
     """The paper of a finished run is written again, next to the existing one."""
 
-    type: Literal["rewriting"] = "rewriting"
     version: int
     settings: dict[str, Any] = Field(default_factory=dict, description="overrides for this version, by dotted key")
     model: str = ""
@@ -214,49 +198,28 @@ class RewriteStarted(FrozenModel):
     """Reviews of the released version, which this one answers; empty: the paper is only written again."""
 
 
-class RequestsRead(FrozenModel):
+class RequestsRead(Event, type="requests_read", latest="paper.requests"):
     """The reviews of the released version were read: what they ask for."""
 
-    type: Literal["requests_read"] = "requests_read"
     requests: tuple[ReviewerRequest, ...] = ()
     dropped: tuple[str, ...] = ()
     """Requests whose passage is in no review, and other faults of the answer, one line each."""
 
 
-class ReviewersAnswered(FrozenModel):
+class ReviewersAnswered(Event, type="reviewers_answered", latest="paper.answered"):
     """The response to the reviewers and the list of changes were written, after the release."""
 
-    type: Literal["reviewers_answered"] = "reviewers_answered"
     answers: tuple[RequestAnswer, ...] = ()
     why: str = Field(default="", description="why the model gave no answers; the response has the facts all the same")
     files: dict[str, str] = Field(default_factory=dict, description="file in the run -> sha256")
 
 
-class PaperJudged(FrozenModel):
+class PaperJudged(Event, type="assessed"):
     """The paper was judged after its release, which the judgement does not affect; or `why` says why there is no
     judgement.
     """
 
-    type: Literal["assessed"] = "assessed"
     judgement: Judgement | None = None
     why: str = Field(default="", description="reason for having no judgement")
     files: dict[str, str] = Field(default_factory=dict)
     """Report file, relative to the run's folder -> sha256."""
-
-
-PaperEvent = (
-    ContextRead
-    | PriorWorkRead
-    | FiguresDrawn
-    | FiguresReviewed
-    | ClaimsRead
-    | LibraryChecked
-    | WorksFound
-    | WorksChosen
-    | DraftAssessed
-    | PaperReleased
-    | RewriteStarted
-    | RequestsRead
-    | ReviewersAnswered
-    | PaperJudged
-)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from labwright.record.schema import FrozenModel
+from labwright.record.events.event import Event
 from labwright.record.schema.idea import ExperimentDesign
 from labwright.record.schema.repository import (
     BaselineVerdict,
@@ -22,10 +22,9 @@ from labwright.record.schema.repository import (
 )
 
 
-class RepositoryImported(FrozenModel):
+class RepositoryImported(Event, type="code_taken", latest="repository.imported"):
     """The repository was copied: its HEAD, or a commit that includes the uncommitted changes."""
 
-    type: Literal["code_taken"] = "code_taken"
     repository: str = Field(description="folder as given by the user")
     commit: str
     tree: str
@@ -35,10 +34,9 @@ class RepositoryImported(FrozenModel):
     faults: tuple[str, ...] = Field(default=(), description="content that git does not have: submodules, files in LFS")
 
 
-class EnvironmentBuilt(FrozenModel):
+class EnvironmentBuilt(Event, type="environment_built", latest="repository.environment"):
     """The environment in which commands of the repository run."""
 
-    type: Literal["environment_built"] = "environment_built"
     python: str = Field(description="Python version")
     packages: dict[str, str] = Field(default_factory=dict, description="packages installed alongside, name -> version")
     deviations: tuple[EnvironmentDeviation, ...] = ()
@@ -46,20 +44,18 @@ class EnvironmentBuilt(FrozenModel):
     device: str = "cpu"
 
 
-class CommandFound(FrozenModel):
+class CommandFound(Event, type="command_found", latest="repository.command"):
     """The command that produces the result was determined."""
 
-    type: Literal["command_found"] = "command_found"
     command: RepositoryCommand
     expected: ExpectedResult | None = None
     by: Literal["person", "model"]
     why: str = Field(default="", description="remark on the command")
 
 
-class RepairMade(FrozenModel):
+class RepairMade(Event, type="repaired", latest="repository.repair"):
     """An author made the command run, once in a study."""
 
-    type: Literal["repaired"] = "repaired"
     failure: str = Field(default="", description="message of the failed run; empty: nothing was run before")
     reason: str
     command: RepositoryCommand = Field(description="the command with the repair")
@@ -69,10 +65,9 @@ class RepairMade(FrozenModel):
     commit: str = ""
 
 
-class BaselineChecked(FrozenModel):
+class BaselineChecked(Event, type="baseline_checked", latest="repository.baseline"):
     """The unmodified repository was run with its seeds and compared with the reported value."""
 
-    type: Literal["baseline_checked"] = "baseline_checked"
     tree: str
     node: str = Field(default="", description="node of the unmodified repository, with its repairs, in an ablation")
     seeds: tuple[int, ...] = Field(default=(), description="seeds of that node and its replicates")
@@ -89,10 +84,9 @@ class BaselineChecked(FrozenModel):
         return self.same_seed == "does not vary"
 
 
-class PartsFound(FrozenModel):
+class PartsFound(Event, type="parts_found", latest="ablation.parts"):
     """Parts that can be ablated, and excluded candidates with reasons."""
 
-    type: Literal["parts_found"] = "parts_found"
     parts: tuple[RepositoryPart, ...]
     rest: tuple[UnexaminedPart, ...] = ()
     whole: PartWay | None = Field(default=None, description="how the whole model is disabled")
@@ -100,10 +94,9 @@ class PartsFound(FrozenModel):
     why: str = Field(default="", description="how the author chose the parts, or why there are none")
 
 
-class MutationTried(FrozenModel):
+class MutationTried(Event, type="patched", latest="ablation.tried_mutations", by="part way"):
     """One mutation that removes a part was tried with one seed."""
 
-    type: Literal["patched"] = "patched"
     part: str
     way: int = Field(ge=0, description="index of the part's mutation")
     node: str = Field(default="", description="node that ran it; empty: it could not be run")
@@ -111,32 +104,24 @@ class MutationTried(FrozenModel):
     why: str = ""
 
 
-class AblationsConcluded(FrozenModel):
+class AblationsConcluded(Event, type="ablations_settled", latest="ablation.results"):
     """The results of the ablations."""
 
-    type: Literal["ablations_settled"] = "ablations_settled"
     results: tuple[PartResult, ...]
     top: tuple[str, ...] = Field(description="the most important parts by fresh seeds, in order")
     runs: int
     stopped: str = Field(default="", description="why parts have no verdict: a limit, or the budget of runs")
 
 
-class QuestionDesigned(FrozenModel):
+class QuestionDesigned(Event, type="question_designed", latest="question.design"):
     """The experiment for a question was designed, before any file is changed."""
 
-    type: Literal["question_designed"] = "question_designed"
     design: ExperimentDesign
 
 
-class QuestionAnswered(FrozenModel):
+class QuestionAnswered(Event, type="question_answered", latest="question.answer"):
     """The conclusion, whose numbers the program printed."""
 
-    type: Literal["question_answered"] = "question_answered"
     conclusion: str = Field(description="empty: there is no answer")
     source: str = Field(default="", description="the conclusion with the keys of its numbers")
     why: str = ""
-
-
-RepositoryEvent = RepositoryImported | EnvironmentBuilt | CommandFound | RepairMade | BaselineChecked
-AblationEvent = PartsFound | MutationTried | AblationsConcluded
-QuestionEvent = QuestionDesigned | QuestionAnswered

@@ -7,7 +7,8 @@ from typing import Literal
 from pydantic import Field
 
 from labwright.record.baseline_check import Ablation, MissingAblation, Surprise
-from labwright.record.schema import FrozenModel, Scalar, is_empty
+from labwright.record.events.event import Event, NodeEvent
+from labwright.record.schema import Scalar, is_empty
 from labwright.record.schema.data_plan import (
     DataPlan,
     DatasetFacts,
@@ -37,11 +38,9 @@ from labwright.record.schema.nodes import (
 from labwright.record.schema.paper import AddendumEstimate, AddendumItem, Figure, FigureReview
 
 
-class NodeProposed(FrozenModel):
+class NodeProposed(NodeEvent, type="proposed"):
     """The node of decision k has a plan and a source (sealed in nodes/<id>/source)."""
 
-    type: Literal["proposed"] = "proposed"
-    node: str
     decision: int
     title: str
     plan: str
@@ -52,95 +51,75 @@ class NodeProposed(FrozenModel):
     author: str = Field(default="", description="user who wrote the source; empty: a model")
 
 
-class NodeStepEntered(FrozenModel):
+class NodeStepEntered(NodeEvent, type="stepped"):
     """A node entered another step. `proposed` and `done` are implied by its decision and its verdict."""
 
-    type: Literal["stepped"] = "stepped"
-    node: str
     step: NodeStep
 
 
-class CellsRequired(FrozenModel):
+class CellsRequired(NodeEvent, type="cells_owed", latest="required_cells", by="node"):
     """The cells that a node must run, most important first, each with its key (sha256 of everything that it can
     access).
 
     Cells in `taken` were already measured under the same key by the named execution, and are not run again.
     """
 
-    type: Literal["cells_owed"] = "cells_owed"
-    node: str
     cells: tuple[Cell, ...]
     keys: tuple[str, ...] = Field(description="one per cell")
     code: dict[str, str] = Field(default={}, description="arm -> sha256 of the files that its cells see")
     taken: dict[str, str] = Field(default_factory=dict, description="key -> id of the reused execution")
 
 
-class CellExecuted(FrozenModel):
+class CellExecuted(NodeEvent, type="cell_executed"):
     """A cell of a node ran to completion; its folder cells/<id> is sealed."""
 
-    type: Literal["cell_executed"] = "cell_executed"
-    node: str
     run: CellRun
 
 
-class AttemptExecuted(FrozenModel):
+class AttemptExecuted(NodeEvent, type="executed"):
     """An attempt of a node ran to completion; its folder is sealed."""
 
-    type: Literal["executed"] = "executed"
-    node: str
     attempt: Attempt
 
 
-class NodePlotted(FrozenModel):
+class NodePlotted(NodeEvent, type="plotted"):
     """A node's plotting script ran for the n-th time; if `failure` is set, no usable figure was drawn."""
 
-    type: Literal["plotted"] = "plotted"
-    node: str
     n: int
     figures: tuple[Figure, ...] = ()
     failure: Failure | None = None
     seconds: float = 0.0
 
 
-class PlotsReviewed(FrozenModel):
+class PlotsReviewed(NodeEvent, type="reviewed"):
     """The figures of a node's n-th attempt at plots were reviewed."""
 
-    type: Literal["reviewed"] = "reviewed"
-    node: str
     n: int
     reviews: tuple[FigureReview, ...]
     looked: bool = Field(default=True, description="whether a model reviewed the figures; otherwise only the lint did")
-    taken: dict[str, str] = Field(default={})
-    """Not written any more: figure -> node whose review of the same figure was reused."""
 
 
-class NodeJudged(FrozenModel):
+class NodeJudged(NodeEvent, type="judged"):
     """A node is finished."""
 
-    type: Literal["judged"] = "judged"
-    node: str
     status: NodeStatus
     reasons: tuple[str, ...] = ()
     failure: Failure | None = None
     verdict: NodeVerdict | None = None
 
 
-class NodeSuspected(FrozenModel):
+class NodeSuspected(NodeEvent, type="suspected"):
     """A node's code was checked with findings; `suspect` findings exclude its numbers."""
 
-    type: Literal["suspected"] = "suspected"
-    node: str
     findings: tuple[HonestyFinding, ...]
 
 
-class NodeProbed(FrozenModel):
+class NodeProbed(NodeEvent, type="probed", listed="search.probes"):
     """After the search, a node on which the paper relies was run again with a change that must change its numbers.
 
     With `rows`, only the predictions of the replaced rows may change.
     """
 
-    type: Literal["probed"] = "probed"
-    node: str
     probe: Literal["labels", "seed", "rows", "arms"]
     """Labels: training labels permuted; rows: every second row to be predicted replaced; in old records also seed (the
     replicates) and arms (names of baseline and method swapped)."""
@@ -150,10 +129,9 @@ class NodeProbed(FrozenModel):
     why: str
 
 
-class CodeRead(FrozenModel):
+class CodeRead(Event, type="code_read", listed="search.code_readings"):
     """The code of a node on which the paper relies was read by a model, or reading it failed."""
 
-    type: Literal["code_read"] = "code_read"
     node: str
     reader: str = Field(description="name of the model")
     decision: int
@@ -164,40 +142,23 @@ class CodeRead(FrozenModel):
     """Verdict of a second, independent reading; None: the first one needed no confirmation."""
 
 
-class SealedTestScored(FrozenModel):
+class SealedTestScored(Event, type="unsealed"):
     """The sealed test predictions of a frozen node were scored once, after the last stage."""
 
-    type: Literal["unsealed"] = "unsealed"
     node: str
     measurements: tuple[Measurement, ...]
     failure: Failure | None = Field(default=None, description="why a frozen scorer returned no values")
 
 
-class SealedTestResampled(FrozenModel):
+class SealedTestResampled(Event, type="resampled"):
     """The test examples were resampled once for every difference that the paper may print."""
 
-    type: Literal["resampled"] = "resampled"
     found: tuple[ResampledInterval, ...]
 
 
-NodeEvent = (
-    NodeProposed
-    | NodeStepEntered
-    | CellsRequired
-    | CellExecuted
-    | AttemptExecuted
-    | NodePlotted
-    | PlotsReviewed
-    | NodeJudged
-    | NodeSuspected
-    | NodeProbed
-)
-
-
-class PlanPrepared(FrozenModel):
+class PlanPrepared(Event, type="prepared"):
     """The data plan was fixed and its datasets were prepared."""
 
-    type: Literal["prepared"] = "prepared"
     data_plan: DataPlan
     datasets: tuple[DatasetFacts, ...]
     scorers: tuple[FrozenScorer, ...] = Field(default=(), description="frozen scorers for datasets of the plan")
@@ -209,26 +170,23 @@ class PlanPrepared(FrozenModel):
     """Metric -> dataset -> its value for a constant prediction on validation data, where one can be computed."""
 
 
-class DecisionMade(FrozenModel):
+class DecisionMade(Event, type="decided"):
     """Decision k, committed before it is carried out. Its prompts use only the results in `seen`."""
 
-    type: Literal["decided"] = "decided"
     k: int
     action: SearchAction
     seen: VisibleDecisions = VisibleDecisions()
 
 
-class TaskDone(FrozenModel):
+class TaskDone(Event, type="work_done"):
     """A step outside the search is finished."""
 
-    type: Literal["work_done"] = "work_done"
     k: int
 
 
-class NodesCompared(FrozenModel):
+class NodesCompared(Event, type="compared", latest="search.comparisons", by="a b"):
     """Decision k, a comparison of two nodes, has a result; this pair is not compared again."""
 
-    type: Literal["compared"] = "compared"
     k: int
     a: str
     b: str
@@ -236,13 +194,12 @@ class NodesCompared(FrozenModel):
     reasons: str = ""
 
 
-class StageWinnerChosen(FrozenModel):
+class StageWinnerChosen(Event, type="stage_winner_chosen"):
     """A stage's search ended and selected this node (None: no good node was found).
 
     The event is repeated if the selected node becomes suspect during later stages.
     """
 
-    type: Literal["stage_winner_chosen"] = "stage_winner_chosen"
     stage: StageName
     best: str | None
     reasons: tuple[str, ...] = ()
@@ -253,10 +210,9 @@ REDUCTION_AUTHOR, REVIEW_AUTHOR = "the program, for lack of time", "protocol rev
 """Steps of the program that amend a plan; any other author of an amendment is a person."""
 
 
-class PlanAmended(FrozenModel):
+class PlanAmended(Event, type="amended", listed="search.amendments"):
     """The data plan was changed after it was fixed and before the lock; amendments are numbered from 1."""
 
-    type: Literal["amended"] = "amended"
     number: int = Field(ge=1)
     data_plan: DataPlan
     why: str
@@ -264,13 +220,12 @@ class PlanAmended(FrozenModel):
     seen: str = Field(description="description of the results seen before the amendment")
 
 
-class ConfirmationLocked(FrozenModel):
+class ConfirmationLocked(Event, type="locked"):
     """The program to confirm and how, fixed before any test scoring, when the last stage that may change it ends.
 
     A new lock follows only if the winner becomes suspect; test data are scored after the last lock.
     """
 
-    type: Literal["locked"] = "locked"
     plan: str = Field(description="sha256 of the current data plan")
     amendments: int = Field(ge=0, description="number of amendments to the plan")
     winner: str
@@ -301,13 +256,12 @@ class ConfirmationLocked(FrozenModel):
         return node.kind == "replicate" and node.parent == self.winner and self.is_fresh_seed(node.seed)
 
 
-class LookTaken(FrozenModel):
+class LookTaken(Event, type="look_taken"):
     """The hypotheses were tested on the first fresh seeds of the lock, on test data.
 
     Whether another look follows depends only on this table, the results so far and the time left.
     """
 
-    type: Literal["look_taken"] = "look_taken"
     look: int = Field(ge=0, description="index in `ConfirmationLocked.looks`")
     seeds: tuple[int, ...] = Field(description="the complete fresh seeds that it read, in their order")
     resampled: tuple[ResampledInterval, ...] = ()
@@ -317,10 +271,9 @@ class LookTaken(FrozenModel):
     undecided: tuple[str, ...] | None = Field(default=None, description="claims for the next look; None (older): all")
 
 
-class HoursSetAside(FrozenModel):
+class HoursSetAside(Event, type="hours_set_aside", latest="search.hours"):
     """Compute time (in slot-seconds) was set aside for the work that decides the study; the rest is for exploration."""
 
-    type: Literal["hours_set_aside"] = "hours_set_aside"
     when: str = Field(description="what was known by then")
     total: float = Field(description="time limit of the run times its slots")
     confirmation: float
@@ -330,13 +283,12 @@ class HoursSetAside(FrozenModel):
     seed_seconds: float = Field(description="time of one fresh seed: every cell that it measures")
 
 
-class ProtocolReviewed(FrozenModel):
+class ProtocolReviewed(Event, type="protocol_reviewed", latest="search.protocol_review"):
     """The data plan was reviewed before it was fixed and before any code was written; `prepared` has the amended plan.
 
     Open findings are printed in the paper. A review never ends a run.
     """
 
-    type: Literal["protocol_reviewed"] = "protocol_reviewed"
     reviewer: str = Field(description="model as configured")
     reviewed: DataPlan
     findings: tuple[ReviewedFinding, ...] = ()
@@ -366,18 +318,16 @@ class ProtocolReviewed(FrozenModel):
         return tuple(one for one in self.findings if one.open)
 
 
-class StageSummarised(FrozenModel):
+class StageSummarised(Event, type="summarised"):
     """Decision k, the report on a stage, is written."""
 
-    type: Literal["summarised"] = "summarised"
     k: int = 0
     summary: StageSummary
 
 
-class AblationsPlanned(FrozenModel):
+class AblationsPlanned(Event, type="ablations_planned", latest="search.planned_ablations"):
     """The agenda of the ablation stage, in order; if empty, the risks of the idea."""
 
-    type: Literal["ablations_planned"] = "ablations_planned"
     ablations: tuple[Ablation, ...] = ()
     risks: tuple[str, ...] = ()
     """For each risk of the idea, the ablation that tests it, or the reason why none does."""
@@ -386,18 +336,16 @@ class AblationsPlanned(FrozenModel):
     why: str = Field(default="", description="reason for having no ablations")
 
 
-class MissingAblationsNamed(FrozenModel):
+class MissingAblationsNamed(Event, type="ablations_missed", latest="search.missing_ablations"):
     """Ablations requested by a reviewer of the draft, and the ablations that are run."""
 
-    type: Literal["ablations_missed"] = "ablations_missed"
     missing: tuple[MissingAblation, ...] = ()
     why: str = Field(default="", description="reason for these ablations, or for having none")
 
 
-class AddendumRegistered(FrozenModel):
+class AddendumRegistered(Event, type="addendum_registered", listed="search.addenda"):
     """What will be measured for reviewers was registered, before any of it ran, and after the test data were opened."""
 
-    type: Literal["addendum_registered"] = "addendum_registered"
     version: int = Field(description="version of the paper that reports it")
     plan: str = Field(description="sha256 of the data plan, which stays as it is")
     items: tuple[AddendumItem, ...] = Field(default=(), description="arms that are added, or refused")
@@ -410,24 +358,3 @@ class AddendumRegistered(FrozenModel):
     def accepted(self) -> tuple[AddendumItem, ...]:
         """The arms that are run."""
         return tuple(one for one in self.items if not one.refused)
-
-
-SearchEvent = (
-    PlanPrepared
-    | PlanAmended
-    | ProtocolReviewed
-    | DecisionMade
-    | TaskDone
-    | NodesCompared
-    | StageWinnerChosen
-    | ConfirmationLocked
-    | LookTaken
-    | HoursSetAside
-    | StageSummarised
-    | AblationsPlanned
-    | MissingAblationsNamed
-    | AddendumRegistered
-    | CodeRead
-    | SealedTestScored
-    | SealedTestResampled
-)

@@ -13,41 +13,9 @@ from operator import attrgetter
 from typing import Any
 
 from labwright.record.events import Event
-from labwright.record.events.paper_events import (
-    ClaimsRead,
-    ContextRead,
-    DraftAssessed,
-    FiguresDrawn,
-    FiguresReviewed,
-    IdeaProposed,
-    IdeationStarted,
-    LibraryChecked,
-    LiteratureSearched,
-    PaperJudged,
-    PaperReleased,
-    PriorWorkRead,
-    RequestsRead,
-    ReviewersAnswered,
-    RewriteStarted,
-    WorksChosen,
-    WorksFound,
-)
-from labwright.record.events.repository_events import (
-    AblationsConcluded,
-    BaselineChecked,
-    CommandFound,
-    EnvironmentBuilt,
-    MutationTried,
-    PartsFound,
-    QuestionAnswered,
-    QuestionDesigned,
-    RepairMade,
-    RepositoryImported,
-)
+from labwright.record.events.paper_events import ClaimsRead, PaperJudged, PaperReleased, RewriteStarted
 from labwright.record.events.run_events import (
     CallAnswered,
-    CallUnanswered,
-    CampaignMembership,
     ClockMoved,
     CommandIgnored,
     CommandReceived,
@@ -57,30 +25,20 @@ from labwright.record.events.run_events import (
     GateReached,
     LimitReached,
     ProcessEnded,
-    PromptChanged,
-    ProviderOutage,
     ProviderRecovered,
     ReservationReturned,
     RunBranched,
     RunResumed,
     RunStarted,
     StudiedLLMsAsked,
-    StudiesRecalled,
-    StudyKept,
-    ToolUsed,
 )
 from labwright.record.events.search_events import (
-    AblationsPlanned,
-    AddendumRegistered,
     AttemptExecuted,
     CellExecuted,
     CellsRequired,
-    CodeRead,
     ConfirmationLocked,
     DecisionMade,
-    HoursSetAside,
     LookTaken,
-    MissingAblationsNamed,
     NodeEvent,
     NodeJudged,
     NodePlotted,
@@ -112,57 +70,6 @@ from labwright.record.schema.decisions import CompareNodes, Cost, ExpandTree, Ru
 from labwright.record.schema.nodes import SELECTION_KINDS, STAGES, Node, NodeStep, PlotRun, StageName, format_node_id
 from labwright.record.tuning_results import index_trial_results
 
-LATEST: dict[type, str] = {
-    StudiesRecalled: "recalled_studies",
-    StudyKept: "kept_study",
-    CampaignMembership: "campaign",
-    ProviderOutage: "outage",
-    ProcessEnded: "process_end",
-    HoursSetAside: "search.hours",
-    ProtocolReviewed: "search.protocol_review",
-    AblationsPlanned: "search.planned_ablations",
-    MissingAblationsNamed: "search.missing_ablations",
-    ContextRead: "paper.context",
-    PriorWorkRead: "paper.prior_work",
-    FiguresDrawn: "paper.figures",
-    LibraryChecked: "paper.library",
-    RequestsRead: "paper.requests",
-    ReviewersAnswered: "paper.answered",
-    RepositoryImported: "repository.imported",
-    EnvironmentBuilt: "repository.environment",
-    CommandFound: "repository.command",
-    RepairMade: "repository.repair",
-    BaselineChecked: "repository.baseline",
-    PartsFound: "ablation.parts",
-    AblationsConcluded: "ablation.results",
-    QuestionDesigned: "question.design",
-    QuestionAnswered: "question.answer",
-    IdeationStarted: "ideation.started",
-}
-"""Event -> the field of the state that holds the latest one."""
-APPENDED: dict[type, str] = {
-    CodeRead: "search.code_readings",
-    AddendumRegistered: "search.addenda",
-    PlanAmended: "search.amendments",
-    NodeProbed: "search.probes",
-    WorksFound: "paper.works_found",
-    WorksChosen: "paper.works_chosen",
-    DraftAssessed: "paper.drafts",
-}
-"""Event -> the field that lists all of them."""
-KEYED: dict[type, tuple[str, tuple[str, ...]]] = {
-    ToolUsed: ("calls.tool_uses", ("key",)),
-    PromptChanged: ("calls.changed_prompts", ("key",)),
-    CallUnanswered: ("calls.unanswered_calls", ("key",)),
-    CellsRequired: ("required_cells", ("node",)),
-    NodesCompared: ("search.comparisons", ("a", "b")),
-    FiguresReviewed: ("paper.figure_reviews", ("round",)),
-    MutationTried: ("ablation.tried_mutations", ("part", "way")),
-    LiteratureSearched: ("ideation.literature_searches", ("k", "n")),
-    IdeaProposed: ("ideation.proposed_ideas", ("k",)),
-}
-"""Event -> the field that holds the latest one for each key, and the event's fields that are the key."""
-
 
 def apply_event(state: RunState, event: Event, at: float = 0.0) -> None:
     """Fold one event into the state, in place."""
@@ -175,15 +82,14 @@ def apply_event(state: RunState, event: Event, at: float = 0.0) -> None:
         moved = event.seconds if isinstance(event, ClockMoved) else 0.0
         state.active_seconds += max(0.0, at - state.last_event_at - moved)
     state.last_event_at = at
-    kind = type(event)
-    if kind in LATEST:
-        *owner, name = LATEST[kind].split(".")
+    latest, by, listed = event.kept
+    if by:
+        attrgetter(latest)(state)[attrgetter(*by.split())(event)] = event
+    elif latest:
+        *owner, name = latest.split(".")
         setattr(reduce(getattr, owner, state), name, event)
-    elif kind in APPENDED:
-        attrgetter(APPENDED[kind])(state).append(event)
-    elif kind in KEYED:
-        field, key = KEYED[kind]
-        attrgetter(field)(state)[attrgetter(*key)(event)] = event
+    elif listed:
+        attrgetter(listed)(state).append(event)
     if isinstance(event, NodeEvent):
         _apply_node_event(state, event, at)
     else:
@@ -261,7 +167,7 @@ def _apply_node_event(state: RunState, event: NodeEvent, at: float) -> None:
         case NodeSuspected():
             reasons = tuple(str(one) for one in event.findings if one.suspect)
             _update_node(state, node.id, findings=(*node.findings, *event.findings), suspect=(*node.suspect, *reasons))
-        case CellsRequired():
+        case _:
             pass
 
 

@@ -6,9 +6,10 @@ event (`record.events`), and the state of a run is the fold of its events (`reco
 
 from __future__ import annotations
 
-from typing import TypeVar, cast
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, TypeVar, Union, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 T = TypeVar("T")
 
@@ -17,6 +18,30 @@ class FrozenModel(BaseModel):
     """An immutable value that rejects unknown fields and numbers that JSON does not support (inf, nan)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class TaggedModel(FrozenModel):
+    """A value that is stored with the tag of its class: `class Ended(Event, type="ended")`."""
+
+    type: str = ""
+
+    def __init_subclass__(cls, *, type: str = "", **config: Any) -> None:
+        super().__init_subclass__(**config)
+        if type:
+            cls.__annotations__ = {"type": cast(Any, Literal)[type]} | cls.__annotations__
+            cast(Any, cls).type = type
+
+
+def build_adapter(base: type[T]) -> TypeAdapter[T]:
+    """Return the adapter that reads a value of any tagged class below `base`, by its tag."""
+
+    def iterate_tagged(above: Any) -> Iterator[Any]:
+        for one in above.__subclasses__():
+            yield from ([one] if one.model_fields["type"].default else [])
+            yield from iterate_tagged(one)
+
+    every: Any = cast(Any, Union)[tuple(iterate_tagged(base))]
+    return TypeAdapter(cast(Any, Annotated)[every, Field(discriminator="type")])
 
 
 def is_empty(value: object) -> bool:

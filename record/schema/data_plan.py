@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import product
 from typing import Any, Literal, cast
 
-from pydantic import ConfigDict, Field, TypeAdapter, field_validator, model_validator
+from pydantic import Field, TypeAdapter, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from labwright.record.schema import FrozenModel, Scalar, is_empty
@@ -84,7 +84,7 @@ class TuningPlan(FrozenModel):
     @model_validator(mode="before")
     @classmethod
     def _drop_earlier_fields(cls, given: Any) -> Any:
-        """Drop what plans of earlier versions have, so that their logs open."""
+        """Drop what plans of earlier versions have."""
         if not isinstance(given, dict):
             return given
         fields = cast("dict[str, Any]", given)
@@ -100,8 +100,6 @@ class TuningPlan(FrozenModel):
 
 class Trial(FrozenModel):
     """A setting that is tried for an arm. Numbers are unique in a run, from 1; 0 is the arm's defaults."""
-
-    model_config = ConfigDict(extra="ignore")  # logs of earlier versions have `share`, which was 1
 
     arm: str
     number: int = Field(ge=0)

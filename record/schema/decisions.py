@@ -10,7 +10,7 @@ from functools import cached_property
 from math import ceil, sqrt
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import Trial
@@ -194,8 +194,6 @@ class Cost(FrozenModel):
 
 class ExpandTree(FrozenModel):
     """Create one node."""
-
-    model_config = ConfigDict(extra="ignore")  # logs of earlier versions have `repairs_children`, which was empty
 
     do: Literal["expand"] = "expand"
     stage: StageName

@@ -75,7 +75,7 @@ class Idea(BaseModel):
     anchors: tuple[UserAnchor, ...] = Field(default=(), alias="Anchors")
 
 
-_CANONICAL_FIELD_NAMES = {str(field.alias).lower(): str(field.alias) for field in Idea.model_fields.values()}
+_FIELD_NAMES = {str(field.alias).lower(): str(field.alias) for field in Idea.model_fields.values()}
 
 
 class IdeaError(UsageError):
@@ -95,11 +95,18 @@ def read_idea(path: Path, index: int | None = None) -> Idea:
 
 def find_ignored_fields(path: Path, index: int | None = None) -> dict[str, str]:
     """Return the fields of the idea at `index` that no run reads -> the nearest known field, or "" if none is near."""
-    raw: dict[str, Any] = _read_raw_ideas(path)[index or 0]
-    spelt = {key: key.strip().lower().replace("_", " ") for key in raw}
-    unknown = {key: name for key, name in spelt.items() if name not in _CANONICAL_FIELD_NAMES}
-    near = {key: get_close_matches(name, _CANONICAL_FIELD_NAMES, 1) for key, name in unknown.items()}
-    return {key: _CANONICAL_FIELD_NAMES[names[0]] if names else "" for key, names in near.items()}
+    return _find_unknown_fields(_read_raw_ideas(path)[index or 0])
+
+
+def _find_unknown_fields(raw: dict[Any, Any]) -> dict[str, str]:
+    spelt = {str(key): _spell(key) for key in raw}
+    near = {key: get_close_matches(name, _FIELD_NAMES, 1) for key, name in spelt.items() if name not in _FIELD_NAMES}
+    return {key: _FIELD_NAMES[names[0]] if names else "" for key, names in near.items()}
+
+
+def _spell(key: object) -> str:
+    """Return a field's name in the form that is compared: `short_hypothesis` is `short hypothesis`."""
+    return str(key).strip().lower().replace("_", " ")
 
 
 def read_ideas(path: Path) -> Iterator[Idea | IdeaError]:
@@ -144,20 +151,18 @@ def _normalise_fields(raw: object) -> dict[str, Any]:
         raise IdeaError("an idea must be a JSON object with Name, Title and Experiments")
     fields: dict[str, Any] = {}
     for key, value in cast("dict[Any, Any]", raw).items():
-        spelt = str(key).strip().lower().replace("_", " ")
-        name = _CANONICAL_FIELD_NAMES.get(spelt, str(key))
-        near = get_close_matches(spelt, _CANONICAL_FIELD_NAMES, 1, cutoff=0.85)
-        if near and name not in _CANONICAL_FIELD_NAMES.values():
-            fix = f"call it {_CANONICAL_FIELD_NAMES[near[0]]!r}, or use another name"
+        name = _FIELD_NAMES.get(_spell(key), str(key))
+        near = get_close_matches(_spell(key), _FIELD_NAMES, 1, cutoff=0.85)
+        if near and name not in _FIELD_NAMES.values():
+            fix = f"call it {_FIELD_NAMES[near[0]]!r}, or use another name"
             raise IdeaError(f"unknown field {str(key)!r}: {fix}")
         if name in fields:
             raise IdeaError(f"{name} is given twice, once as {str(key)!r}: remove one of them")
         fields[name] = value
     missing = [str(one.alias) for one in Idea.model_fields.values() if one.is_required() and one.alias not in fields]
-    unknown = {str(key).strip().lower(): str(key) for key in fields if key not in _CANONICAL_FIELD_NAMES.values()}
-    for name in missing:
-        for near in get_close_matches(name.lower(), unknown, 1):
-            raise IdeaError(f"{name}: Field required; did you mean it by the unknown field {unknown[near]!r}?")
+    for key, name in _find_unknown_fields(fields).items():
+        if name in missing:
+            raise IdeaError(f"{name}: Field required; if the unknown field {key!r} is meant, rename it to {name!r}")
     return {name: value for name, value in fields.items() if value is not None and str(value).strip()}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from labwright.record.schema import FrozenModel, Scalar, is_empty
 from labwright.record.schema.data_plan import HyperparameterSetting, Measurement
@@ -23,7 +23,7 @@ class InstalledPackages(FrozenModel):
     sha256: str = Field(description="sha256 of the lock")
     packages: dict[str, str] = Field(description="name -> version of every installed package")
     asked: tuple[str, ...] = Field(default=(), description="requirements of settings and plan, as given")
-    built: tuple[str, ...] = Field(default=(), description="no longer used: names of packages built from source")
+    built: tuple[str, ...] = Field(default=(), description="not recorded any more; disclosures have it")
     until: str = Field(default="", description="when they were resolved")
     python: str = Field(default="", description="version of the interpreter")
     bytes: int = Field(default=0, description="size of all files")
@@ -61,8 +61,6 @@ class CodeDoubt(FrozenModel):
 
 class Cell(FrozenModel):
     """One arm at one level on one dataset, with one hyperparameter setting and one seed."""
-
-    model_config = ConfigDict(extra="ignore")  # logs of earlier versions have `share`, which was 1
 
     dataset: str
     arm: str

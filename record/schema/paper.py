@@ -50,7 +50,7 @@ class AxesFacts(FrozenModel):
     legend_entries: tuple[str, ...] = ()
     tick_words: tuple[str, ...] = Field(default=(), description="tick labels that are not numbers")
     notes: tuple[str, ...] = Field(default=(), description="labels within the axes, the first 40")
-    note_count: int = Field(default=0, description="not recorded any more")
+    note_count: int = Field(default=0, description="not recorded any more; disclosures have it")
     xticks: int | None = Field(default=None, description="number of drawn tick labels; None: unknown")
     yticks: int | None = None
     xwords: bool = Field(default=False, description="whether all tick labels are words")
@@ -58,11 +58,11 @@ class AxesFacts(FrozenModel):
     xscale: str = "linear"
     yscale: str = "linear"
     xlimits: tuple[float, float] | None = None
-    ylimits: tuple[float, float] | None = Field(default=None, description="not recorded any more")
-    spread: bool = Field(default=False, description="not recorded any more")
+    ylimits: tuple[float, float] | None = Field(default=None, description="not recorded any more; disclosures have it")
+    spread: bool = Field(default=False, description="not recorded any more; disclosures have it")
     zlabel: str | None = Field(default=None, description="None: there is no third axis")
-    colourbar: bool = Field(default=False, description="not recorded any more")
-    covered: float = Field(default=0.0, description="not recorded any more")
+    colourbar: bool = Field(default=False, description="not recorded any more; disclosures have it")
+    covered: float = Field(default=0.0, description="not recorded any more; disclosures have it")
 
 
 class OverlapFacts(FrozenModel):
@@ -120,7 +120,6 @@ class FinalFigure(FrozenModel):
     placement: FigurePlacement = Field(default="main", description="main text, or appendix")
     panels: int = Field(default=1, ge=1, le=3, description="panels side by side")
     datasets: tuple[str, ...] = Field(default=(), description="names of the datasets shown")
-    synthetic: bool = Field(default=False, description="only in old records")
     width: float = Field(default=0.0, description="width in inches as drawn; 0: unknown")
 
 

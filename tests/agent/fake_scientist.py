@@ -1,14 +1,12 @@
 """A program that is called as `scientist` is, and behaves as the first word of an idea's title says: a run in short.
 
 done: answers six calls that cost an eighth of its budget each, and is released; dies: kills itself in its second call
-and in its fourth, and goes on when resumed; away: its model is away each time; slow: as done, in a second; fault:
-ends by a fault of the program; busy: after each answer an experiment holds a slot of the campaign for a moment. An
-answer that is committed is not asked again, as in a real run.
+and in its fourth, and goes on when resumed; away: its model is away each time; slow: as done, in a second. An answer
+that is committed is not asked again, as in a real run.
 """
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import os
@@ -18,7 +16,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from labwright.record.campaign import SLOTS_FOLDER
 from labwright.record.event_log import EventLog, read_state
 from labwright.record.events.run_events import CallAnswered, CostReserved, ProcessEnded, RunResumed, RunStarted
 from labwright.record.run_folder import RunFolder
@@ -27,8 +24,6 @@ from labwright.record.schema.idea import read_idea
 from labwright.record.yaml_text import load_yaml
 
 CALLS_PER_RUN = 6
-WRITES, RUNS_FOR = 1.0, 0.5
-"""Of busy runs: seconds that a model writes, and that an experiment runs."""
 
 
 def main(words: list[str]) -> int:
@@ -51,10 +46,8 @@ def main(words: list[str]) -> int:
     log = EventLog(folder / "events.jsonl")
     log.append(first)
     how = idea.title.split()[0]
-    code = 130 if how == "away" else 1 if how == "fault" else ask_unanswered(log, how, limits, told, folder)
-    log.append(
-        ProcessEnded(exit_code=code, reason={0: "", 1: "the same fault came three times"}.get(code, "model is away"))
-    )
+    code = 130 if how == "away" else ask_unanswered(log, how, limits, told, folder)
+    log.append(ProcessEnded(exit_code=code, reason="model is away" if code else ""))
     log.close()
     write_event(told, folder, "ended", {"code": code})
     return code
@@ -71,7 +64,7 @@ def ask_unanswered(log: EventLog, how: str, limits: dict[str, Any], told: Path, 
             return 3
         write_event(told, folder, "asked", {"number": number})
         log.append(CostReserved(k=number, name=str(key), spending=Cost(usd=cap / 8)))
-        time.sleep({"slow": 0.2, "busy": WRITES}.get(how, 0.02))
+        time.sleep(0.2 if how == "slow" else 0.02)
         if how == "dies" and number in (1, 3) and f"died{number}" not in (died := told.read_text()):
             write_event(told, folder, f"died{number}", {"before": len(died)})
             os.kill(os.getpid(), signal.SIGKILL)
@@ -80,16 +73,7 @@ def ask_unanswered(log: EventLog, how: str, limits: dict[str, Any], told: Path, 
                 key=key, request_sha256="", model="scripted", answer={}, usage=TokenUsage(usd=cap / 8), seconds=0.0
             )
         )
-        if how == "busy":
-            asyncio.run(run_experiment(Path(limits["campaign"]) / SLOTS_FOLDER))
     return 0
-
-
-async def run_experiment(slots: Path) -> None:
-    from labwright.sandbox.gpus import Slots  # only busy runs have experiments
-
-    async with Slots(1, slots).hold():
-        await asyncio.sleep(RUNS_FOR)
 
 
 def write_event(file: Path, folder: Path, what: str, more: dict[str, Any]) -> None:

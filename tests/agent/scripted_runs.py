@@ -21,6 +21,7 @@ from labwright.models.replay import ScriptedModel
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import EventLog, read_state
 from labwright.record.events import Event
+from labwright.record.events.run_events import CallAnswered
 from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import hash_file
 from labwright.record.schema.data_plan import Measurement
@@ -122,13 +123,12 @@ class RunWorld:
 
         world, append = self, EventLog.append
 
-        def appended(log: EventLog, event: Event) -> int:
-            number = append(log, event)
+        def appended(log: EventLog, event: Event) -> None:
+            append(log, event)
             world.events.append(event)
             world.now += world.tick(event, log.state)
             if world.kill(event):
                 raise Killed
-            return number
 
         class Clocked(RunControl):
             def read_clock(self) -> float:
@@ -176,7 +176,7 @@ class RunWorld:
 
 def is_answer_to(role: str, ordinal: int = 0) -> Callable[[Event], bool]:
     """Whether an event is the answer to a call of a role."""
-    return lambda event: event.type == "answered" and (event.key.role, event.key.ordinal) == (role, ordinal)
+    return lambda event: isinstance(event, CallAnswered) and (event.key.role, event.key.ordinal) == (role, ordinal)
 
 
 def last_prompt(requests: list[ModelRequest], role: str) -> str:

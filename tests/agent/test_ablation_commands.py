@@ -9,6 +9,7 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.record.event_log import read_events, read_state
+from labwright.record.events.search_events import CellExecuted
 from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from tests.repositories import FILES, make_repository
 
@@ -37,7 +38,7 @@ def test_a_limit_ends_it_a_higher_one_lets_it_go_on_and_every_command_reads_it(
     assert main(["resume", "out", "--time-limit", "1h"]) == 0
     assert "time limit" not in report.read_text()
     assert all(one.is_finished for one in read_state(Path("out")).nodes.values())
-    runs = [event.run for event, _ in read_events(Path("out/events.jsonl")) if event.type == "cell_executed"]
+    runs = [event.run for event, _ in read_events(Path("out/events.jsonl")) if isinstance(event, CellExecuted)]
     assert len({one.key for one in runs}) == len(runs) and [one.id for one in runs][: len(before)] == before
     assert main(["resume", "out"]) == 0, "nothing is left to do"
     assert len(read_state(Path("out")).cells) == len(runs)

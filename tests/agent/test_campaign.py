@@ -293,7 +293,7 @@ async def test_what_a_run_paid_for_subjects_is_no_share_of_another_however_it_di
         log.append(ended)
     assert log.state.entries["a"].status == "failed"
     assert log.state.compute_allowance("b", 0.0).caps["subject_usd"] == pytest.approx(10 - 3.94)
-    (run / "events.jsonl").write_bytes(b"no database")  # what nobody can read may have taken its whole share
+    (run / "events.jsonl").write_bytes(b"no log")  # what nobody can read may have taken its whole share
     log.append(RunLaunched(name="a", share=log.state.compute_allowance("a", 0.0)))
     entry = log.state.entries["a"]
     assert entry.share is not None and entry.share.caps["subject_usd"] > 3.94

@@ -19,11 +19,12 @@ from labwright.agent.cli.errors import print_result
 from labwright.agent.cli.options import SETTING_OPTIONS, CliCommand
 from labwright.agent.settings import describe_setting
 from labwright.evals.commands import app
-from labwright.record.event_log import EventLog, read_state
+from labwright.record.event_log import read_state
 from labwright.record.lock import acquire_lock
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.idea import Idea
-from tests.inspector.sample_run import EventStory, make_ended, make_sample
+from tests.inspector.sample_run import make_ended, make_sample
+from tests.inspector.test_logs import written
 
 pytestmark = pytest.mark.slow
 
@@ -42,17 +43,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     idea = {"Name": "calm", "Title": "Calm networks", "Experiments": ["one"]}
     (tmp_path / "idea.json").write_text(json.dumps(idea))
     return tmp_path
-
-
-def written(folder: Path, story: EventStory) -> Path:
-    """A run folder that holds the story's events."""
-    RunFolder(folder).create_folders()
-    times = iter(at for _, at in story.events)
-    log = EventLog(RunFolder(folder).events, clock=lambda: next(times))
-    for event, _ in story.events:
-        log.append(event)
-    log.close()
-    return folder
 
 
 def test_help_and_looking_at_a_run_load_nothing_heavy(tmp_path: Path) -> None:

@@ -86,7 +86,10 @@ def test_a_request_that_the_model_refuses_names_no_folder(
         ({**IDEA, "Title": "  "}, "Title: Field required"),
         ({**IDEA, "Title": None}, "Title: Field required"),
         (without("Name"), "Name: Field required"),
-        ({**without("Name"), "Naem": "calm"}, "Name: Field required; did you mean it by the unknown field 'Naem'?\n"),
+        (
+            {**without("Name"), "Naem": "calm"},
+            "Name: Field required; if the unknown field 'Naem' is meant, rename it to 'Name'\n",
+        ),
         (without("Experiments"), "Experiments: Field required"),
         ({"Name": "calm"}, ": Title, Experiments: Field required\n"),
         ({**IDEA, "Experiments": []}, "Experiments: Tuple should have at least 1 item"),
@@ -208,7 +211,7 @@ def test_a_runs_folder_that_is_a_file(place: Path, capsys: pytest.CaptureFixture
 def test_a_folder_that_is_no_run(place: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
     (place / "empty").mkdir()
     (place / "broken").mkdir()
-    (place / "broken" / "events.jsonl").write_text("this is no database, but long enough to look like one" * 20)
+    (place / "broken" / "events.jsonl").write_text("this is no log, but long enough to look like one" * 20)
     assert "nowhere does not exist" in refused(capsys, command, "nowhere")
     assert "is a file" in refused(capsys, command, "idea.json")
     assert "is not a run" in refused(capsys, command, "empty")

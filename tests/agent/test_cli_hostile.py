@@ -11,8 +11,9 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.record.schema.idea import read_idea
-from tests.agent.test_cli import written
+from tests.agent.test_cli_bad_input import refused
 from tests.inspector.sample_run import make_ended
+from tests.inspector.test_logs import written
 
 pytestmark = pytest.mark.slow
 
@@ -52,21 +53,6 @@ def interpreter(version: str, packages: list[str]) -> dict[str, object]:
         "site": [],
         "packages": [[name, "1.0"] for name in packages],
     }
-
-
-def there() -> list[str]:
-    """All files; what SQLite lays beside a database that is read does not count."""
-    return sorted(str(one) for one in Path().rglob("*") if not one.name.endswith(("-shm", "-wal")))
-
-
-def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) -> str:
-    """The one line on stderr, after what holds for every bad input."""
-    before = there()
-    found = main(list(arguments))
-    out, err = capsys.readouterr()
-    assert found == code and err.count("\n") == 1 and "Traceback" not in err and "traceback" not in err, (found, err)
-    assert out == "" and there() == before, (out, err)
-    return err
 
 
 RUN = [
@@ -109,7 +95,7 @@ RUN = [
 @pytest.mark.parametrize(("arguments", "words"), RUN)
 def test_what_a_run_is_given(place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:
     arguments = [one.replace("=./", f"={place}/") for one in arguments]
-    assert words in said(capsys, "run", "--idea", "idea.json", *arguments)
+    assert words in refused(capsys, "run", "--idea", "idea.json", *arguments)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +134,7 @@ def test_what_a_run_is_given(place: Path, capsys: pytest.CaptureFixture[str], ar
 def test_what_other_commands_are_given(
     place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
-    assert words in said(capsys, *arguments)
+    assert words in refused(capsys, *arguments)
 
 
 def test_the_offline_model_that_was_named_is_told_to_read_no_papers(
@@ -175,7 +161,7 @@ def test_what_is_asked_of_a_finished_run(
     place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
     run = written(place / "over", make_ended())
-    found = said(capsys, *(str(run) if one == "RUN" else one for one in arguments))
+    found = refused(capsys, *(str(run) if one == "RUN" else one for one in arguments))
     assert words in found, found
 
 
@@ -192,4 +178,4 @@ def test_the_fields_of_an_idea_in_any_spelling(place: Path, spell: Callable[[str
 
 def test_a_field_of_an_idea_that_stands_there_twice(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("twice.json").write_text(json.dumps({**IDEA, "title": "Another"}))
-    assert "Title is given twice, once as 'title'" in said(capsys, "run", "--idea", "twice.json")
+    assert "Title is given twice, once as 'title'" in refused(capsys, "run", "--idea", "twice.json")

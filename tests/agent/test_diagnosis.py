@@ -16,7 +16,6 @@ from labwright.inspector.diagnosis import (
     list_next_steps,
 )
 from labwright.inspector.render import format_status
-from labwright.inspector.status import read_status
 from labwright.record.events.paper_events import PaperReleased
 from labwright.record.events.run_events import ProcessEnded, RunResumed
 from labwright.record.events.search_events import AttemptExecuted, NodeJudged, NodeStepEntered, StageWinnerChosen
@@ -24,7 +23,7 @@ from labwright.record.reducers.event_fold import fold_events
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.nodes import Attempt, Failure, NodeStep
 from tests.agent.test_cli import written
-from tests.inspector.sample_run import BEGAN, HOSTILE, EventStory, make_ended, make_sample
+from tests.inspector.sample_run import BEGAN, HOSTILE, EventStory, make_ended, make_sample, read_status
 
 WORKING = "process 7 on host"
 

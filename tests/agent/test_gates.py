@@ -14,7 +14,7 @@ from labwright.inspector.event_text import describe_event
 from labwright.record.control_files import find_refusal, send_command
 from labwright.record.event_log import read_state
 from labwright.record.events import Event
-from labwright.record.events.run_events import CommandReceived, GateReached
+from labwright.record.events.run_events import CommandReceived, GateEditRefused, GateReached
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan
 from labwright.record.schema.nodes import GateName
@@ -96,7 +96,7 @@ def test_a_change_that_the_run_refuses_leaves_it_at_the_gate(world: RunWorld, tm
 
     world.tick = tick
     assert world.resume() == 0
-    refused = [one for one in world.events if one.type == "gate_edit_refused"]
+    refused = [one for one in world.events if isinstance(one, GateEditRefused)]
     assert len(refused) == 1 and "nowhere" in refused[0].reasons[0]
     assert world.state.search.data_plan == plan, "approved as it was"
 
@@ -145,7 +145,7 @@ def test_a_text_changed_by_a_person_passes_the_same_checks(
 
     world.tick = tick
     assert world.resume() == 0
-    refused = [one for one in world.events if one.type == "gate_edit_refused"]
+    refused = [one for one in world.events if isinstance(one, GateEditRefused)]
     assert len(refused) == 1 and "'93.7' is typed" in refused[0].reasons[0]
     state = world.state
     assert state.paper.drafts[-1].draft.title == "Shrinking the means of classes"

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from labwright.agent.environment import paper_notice
-from labwright.inspector.status import read_status
 from labwright.record.branching import hash_events
 from labwright.record.claims.open_questions import read_memory
 from labwright.record.event_log import read_events, read_rows
@@ -18,6 +17,7 @@ from labwright.record.schema.nodes import Failure
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.stages.paper.appendix import list_disclosures, render_incidents
 from tests.agent.scripted_runs import Killed, RunWorld, last_prompt
+from tests.inspector.sample_run import read_status
 from tests.models.ideation_examples import EARLIER_STUDY
 
 pytestmark = pytest.mark.slow
@@ -30,7 +30,7 @@ def test_a_study_reads_what_the_one_before_it_kept(
     (tmp_path / "a").mkdir()
     first = RunWorld(tmp_path / "a", monkeypatch)
     assert first.run("--memory", str(memory)) == 0
-    assert [one.shown for one in first.events if one.type == "studies_recalled"] == [()]
+    assert [one.shown for one in first.events if isinstance(one, StudiesRecalled)] == [()]
     (kept,) = read_memory(memory).studies
     state, rows = first.state, read_rows(tmp_path / "a" / "run" / "events.jsonl")
     assert state.kept_study is not None and state.kept_study.id == kept.id and not state.kept_study.why

@@ -17,7 +17,6 @@ from labwright.agent import repository_setup, run
 from labwright.agent.cli import main
 from labwright.agent.plan_files import read_question
 from labwright.evals.expbench.__main__ import build_work_record
-from labwright.inspector.status import read_status
 from labwright.models.backend import ModelRequest
 from labwright.models.conversation import ToolCall
 from labwright.models.replay import ScriptedModel
@@ -33,6 +32,7 @@ from labwright.models.roles.repository import (
 from labwright.models.settings import ModelSettings
 from labwright.record.errors import UsageError
 from labwright.record.event_log import read_events, read_state
+from labwright.record.events.search_events import CellExecuted
 from labwright.record.line_store import read_stored_rows
 from labwright.record.lock import acquire_lock, describe_process
 from labwright.record.schema.idea import DesignedArm, DesignedMetric, ExperimentDesign, ExperimentVariable
@@ -45,6 +45,7 @@ from labwright.sandbox.repository.environment import build_environment
 from labwright.stages import measuring
 from tests.agent.test_cli_bad_input import refused
 from tests.evals.exp_set import make_repository
+from tests.inspector.sample_run import read_status
 from tests.repositories import run_git
 
 pytestmark = pytest.mark.slow
@@ -436,7 +437,7 @@ def test_a_limit_ends_it_and_a_higher_one_lets_it_go_on(
     assert main(["resume", str(folder), "--set", "budget.tokens=900000"]) == 0
     assert json.loads((folder / "answer.json").read_text())["conclusion"]
     events = read_events(folder / "events.jsonl")
-    runs = [event.run.key for event, _ in events if event.type == "cell_executed"]
+    runs = [event.run.key for event, _ in events if isinstance(event, CellExecuted)]
     assert len(runs) == len({*runs}) > before, "no cell is run again"
     assert read_status("q", events, None, now=0.0).condition == "done"
 
@@ -459,5 +460,5 @@ def test_killed_at_any_time_it_goes_on_and_answers_the_same(answered: Answered, 
     killed = tmp_path / "runs" / "killed"
     assert kills and ended.returncode == 0, ended.stdout + ended.stderr
     assert (killed / "answer.json").read_text() == (folder / "answer.json").read_text()
-    runs = [event.run.key for event, _ in read_events(killed / "events.jsonl") if event.type == "cell_executed"]
+    runs = [one.run.key for one, _ in read_events(killed / "events.jsonl") if isinstance(one, CellExecuted)]
     assert len(runs) == len({*runs}) == 4 and main(["audit", str(killed)]) == 0

@@ -11,8 +11,8 @@ from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import compute_paper_claims, find_ablation_conditions
 from labwright.record.events import Event
-from labwright.record.events.run_events import LimitReached
-from labwright.record.events.search_events import DecisionMade
+from labwright.record.events.run_events import CallAnswered, LimitReached
+from labwright.record.events.search_events import AttemptExecuted, DecisionMade, StageWinnerChosen
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.decisions import ExpandTree
 from labwright.search.replication import FRESH_SEED_OFFSET
@@ -47,7 +47,7 @@ def searched(world: RunWorld, **settings: object) -> None:
 def asked_late(world: RunWorld) -> set[str]:
     """The roles that were answered after the limit."""
     late = next(number for number, event in enumerate(world.events) if event.type == "limit_reached")
-    return {event.key.role for event in world.events[late:] if event.type == "answered"}
+    return {event.key.role for event in world.events[late:] if isinstance(event, CallAnswered)}
 
 
 def replicated(state: RunState, node: str) -> int:
@@ -103,7 +103,7 @@ def test_time_that_is_left_goes_to_seeds_of_the_ablation_also_after_a_kill(world
 @pytest.mark.bench
 def test_replicates_and_probes_are_left_out_and_told_where_code_took_longer_than_expected(world: RunWorld) -> None:
     def late(event: Event, state: RunState) -> float:
-        longer = event.type == "executed" and state.nodes[event.node].kind == "ablate"
+        longer = isinstance(event, AttemptExecuted) and state.nodes[event.node].kind == "ablate"
         return 90_000.0 if longer else world.seconds if event.type == "executed" else 0.0
 
     world.tick, world.typeset = late, True
@@ -124,7 +124,7 @@ def test_replicates_and_probes_are_left_out_and_told_where_code_took_longer_than
 def test_a_decision_is_not_made_after_the_limit(world: RunWorld) -> None:
     """The clock is looked at where something is begun, not only now and then."""
     world.tick = lambda event, state: (
-        90_000.0 if event.type == "stage_winner_chosen" and event.stage == "agenda" else 0.0
+        90_000.0 if isinstance(event, StageWinnerChosen) and event.stage == "agenda" else 0.0
     )
     searched(world, time_limit=40_000)
     late = next(number for number, event in enumerate(world.events) if event.type == "limit_reached")

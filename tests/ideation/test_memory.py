@@ -10,6 +10,7 @@ import pytest
 from labwright.models.roles.ideation import IdeaMatch, IdeaMatchInputs
 from labwright.record.claims.open_questions import hash_idea, keep_study
 from labwright.record.events import Event
+from labwright.record.events.run_events import StudiesRecalled
 from labwright.record.schema.earlier_study import EarlierStudy
 from labwright.stages.prompt_inputs import recall_studies
 from tests.ideation.scripted_ideation import IdeationWorld, draft_by_number, make_draft, make_idea_text, reflect
@@ -74,5 +75,5 @@ def test_a_resume_sees_the_records_that_the_start_saw(tmp_path: Path) -> None:
     other = EARLIER_STUDY.model_copy(update={"id": "f" * 12})
     resumed = open_world(tmp_path, other, events=tuple(world.log.events))
     assert resumed.log.state.list_earlier_studies() == (EARLIER_STUDY,)
-    found = [event for event in resumed.log.events if event.type == "studies_recalled"]
+    found = [event for event in resumed.log.events if isinstance(event, StudiesRecalled)]
     assert len(found) == 1 and found[0].shown[0].why and found[0].left_out == 0

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
+from labwright.inspector.status import RunStatus, build_status, fold_with_lines
 from labwright.record.events import Event
 from labwright.record.events.paper_events import PaperReleased
 from labwright.record.events.run_events import CallAnswered, LimitReached, ProcessEnded, RunStarted
@@ -37,6 +41,14 @@ PLAN = DataPlan(
 )
 IDEA = Idea.model_validate({"Name": "calm", "Title": "Calm " + HOSTILE, "Experiments": ["one"]})
 SETTINGS = {"search": {"preliminary": {"nodes": 5}, "tuning": {"nodes": 3}}}
+
+
+def read_status(
+    run: str, events: Sequence[tuple[Event, float]], process: str | None, *, now: float, folder: Path | None = None
+) -> RunStatus:
+    """The status after these events, as `scientist status` shows it."""
+    state, latest = fold_with_lines(events, 8)
+    return build_status(run, state, latest, process, now=now, folder=folder)
 
 
 class EventStory:

@@ -12,7 +12,7 @@ from labwright.inspector.event_text import describe_event, format_execution
 from labwright.inspector.live_view import format_live
 from labwright.inspector.logs import describe_small_step
 from labwright.inspector.render import format_status, format_tree
-from labwright.inspector.status import RunStatus, read_status
+from labwright.inspector.status import RunStatus
 from labwright.inspector.tree import build_tree
 from labwright.inspector.web.fragments import RunFragments
 from labwright.inspector.web.node_panel import build_panel
@@ -25,7 +25,7 @@ from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import parse_arm
 from labwright.record.schema.nodes import Cell
 from tests.inspector.cell_run import make_cell_run
-from tests.inspector.sample_run import BEGAN, make_ended, make_sample
+from tests.inspector.sample_run import BEGAN, make_ended, make_sample, read_status
 from tests.inspector.web_server import ParsedPage, record_story
 
 LEFT = "cells 2 of 4, about 12s compute left"

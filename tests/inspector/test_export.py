@@ -6,7 +6,6 @@ import json
 import os
 import re
 import zipfile
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ from labwright.record.schema.paper import Figure, FigureFacts
 from labwright.record.zips import open_run_folder
 from tests.inspector.sample_run import make_ended
 from tests.inspector.test_logs import written
+from tests.inspector.web_server import ParsedPage
 
 pytestmark = pytest.mark.slow
 
@@ -126,29 +126,12 @@ def test_zips_of_the_same_run_are_the_same(run: Path, tmp_path: Path) -> None:
 # --- html -----------------------------------------------------------------------------------------------------------
 
 
-class Seen(HTMLParser):
-    """Tags, attributes, ids and links as a browser would make them."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str]] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += [(name, value or "") for name, value in attrs]
-
-    def all(self, name: str) -> list[str]:
-        return [value for key, value in self.attributes if key == name]
-
-
 @pytest.mark.slow
 def test_one_file_that_opens_without_a_server(run: Path, tmp_path: Path) -> None:
     file = tmp_path / "calm.html"
     assert main(["export", str(run), "--html", str(file)]) == 0
     text = file.read_text()
-    seen = Seen(text)
+    seen = ParsedPage(text)
     assert not {"script", "form", "iframe", "link", "button", "input", "base"} & set(seen.tags)
     assert "default-src 'none'" in text and "data:image/png;base64," in text
     ids = seen.all("id")

@@ -14,14 +14,13 @@ from labwright.inspector.web.fragments import LIVE_VIEWS, Fragment, RunFragments
 from labwright.inspector.web.page_renderer import PageRenderer
 from labwright.inspector.web.run_cache import CachedRun
 from labwright.record.claims.differences import ClaimDifference
-from labwright.record.event_log import EventLog
-from labwright.record.events import Event
 from labwright.record.events.paper_events import PaperJudged, PaperReleased
 from labwright.record.events.search_events import StageWinnerChosen
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.paper import Judgement
 from tests.inspector.sample_run import make_eventful, make_sample
 from tests.inspector.tuning_run import make_tuning_run
+from tests.inspector.web_server import append_events
 from tests.record.test_claims import add, recorded
 
 ADDRESSES = {"js": "", "css": "", "icon": ""}
@@ -31,21 +30,13 @@ def pieces(folder: Path) -> RunFragments:
     return RunFragments(CachedRun(folder, "run"), PageRenderer(ADDRESSES))
 
 
-def grown(folder: Path, *events: Event) -> None:
-    folder.mkdir(exist_ok=True)
-    log = EventLog(folder / "events.jsonl")
-    for event in events:
-        log.append(event)
-    log.close()
-
-
 @pytest.mark.slow
 def test_pieces_of_a_run_that_grew_are_those_of_one_read_at_once(tmp_path: Path) -> None:
     events = [event for event, _ in make_eventful().events]
-    grown(tmp_path / "run")
+    append_events(tmp_path / "run")
     growing = pieces(tmp_path / "run")
     for event in events:
-        grown(tmp_path / "run", event)
+        append_events(tmp_path / "run", event)
         growing.run._looked = -1e9  # the wait between two looks is not of interest
         for view in LIVE_VIEWS:
             growing.render(view)
@@ -65,11 +56,11 @@ def _settled(found: dict[str, Fragment]) -> dict[str, Fragment]:
 
 def test_what_is_sent_is_what_differs(tmp_path: Path) -> None:
     story = make_sample()
-    grown(tmp_path / "run", *(event for event, _ in story.events))
+    append_events(tmp_path / "run", *(event for event, _ in story.events))
     view, known = pieces(tmp_path / "run"), len(story.events)
     before = view.render("tree")[1]
     story.add_node("tuning", "tune", "n0005")
-    grown(tmp_path / "run", *(event for event, _ in story.events[known:]))
+    append_events(tmp_path / "run", *(event for event, _ in story.events[known:]))
     view.run._looked = -1e9  # as above
     version, after = view.render("tree")
     sent = [piece[0] for piece in json.loads(encode_update(before, after, version) or "")["pieces"]]

@@ -7,11 +7,10 @@ from datetime import datetime
 from labwright.inspector.event_text import describe_event
 from labwright.inspector.live_view import format_live
 from labwright.inspector.render import format_status
-from labwright.inspector.status import read_status
 from labwright.record.events.run_events import ProviderOutage, ProviderRecovered, RunResumed
 from labwright.record.reducers.event_fold import apply_event, fold_events
 from labwright.record.reducers.run_state import RunState
-from tests.inspector.sample_run import BEGAN, EventStory
+from tests.inspector.sample_run import BEGAN, EventStory, read_status
 
 NOW = BEGAN + 1000
 PAUSED = ProviderOutage(reason="m: a quota \x1b[2J is used up", until=NOW + 192)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from labwright.inspector.render import format_status
-from labwright.inspector.status import RunStatus, find_condition, read_status
+from labwright.inspector.status import RunStatus, find_condition
 from labwright.inspector.summary import format_ending
 from labwright.record.claims.hypothesis_tests import decide_from_runs
 from labwright.record.event_log import drop_unreleased_rewrite
@@ -16,7 +16,7 @@ from labwright.record.events.run_events import CommandReceived, ProcessEnded, Ru
 from labwright.record.events.search_events import ConfirmationLocked, StageSummarised, StageWinnerChosen
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.schema.nodes import StageSummary
-from tests.inspector.sample_run import BEGAN, EventStory, make_ended, make_eventful, make_sample
+from tests.inspector.sample_run import BEGAN, EventStory, make_ended, make_eventful, make_sample, read_status
 from tests.record.test_decisions import DIFFERENCE, runs_of
 from tests.record.test_estimands import hypothesis, plan
 

@@ -9,12 +9,12 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.inspector.render import format_status, format_tree
-from labwright.inspector.status import RunStatus, read_status
+from labwright.inspector.status import RunStatus
 from labwright.inspector.tree import build_tree
 from labwright.inspector.web.fragments import RunFragments
 from labwright.inspector.web.page_renderer import PageRenderer
 from labwright.inspector.web.run_cache import CachedRun
-from tests.inspector.sample_run import BEGAN, make_sample
+from tests.inspector.sample_run import BEGAN, make_sample, read_status
 from tests.inspector.tuning_run import make_tuning_run
 from tests.inspector.web_server import record_story
 

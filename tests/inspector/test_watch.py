@@ -28,18 +28,6 @@ from tests.inspector.test_logs import written
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("height", [4, 8, 12, 24, 60])
-def test_all_stages_never_outgrow_the_terminal(height: int) -> None:
-    story = make_sample()
-    for _ in range(40):
-        story.finish_good(story.add_node("tuning", "tune", "n0005"), 0.5)
-    running = story.add_node("tuning", "tune", "n0005")
-    lines = format_live(story.state, ("a", "b", "c"), height)
-    assert len(lines) <= height
-    if height >= 8:
-        assert any(f"▸ {running}" in line.plain for line in lines)
-
-
 def test_a_tree_that_fits_is_shown_whole() -> None:
     text = "\n".join(line.plain for line in format_live(make_ended().state, (), 40))
     assert all(f"n000{k}" in text for k in range(1, 7)) and "... " not in text.replace("...  ", "")

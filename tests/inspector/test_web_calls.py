@@ -14,7 +14,6 @@ import pytest
 from labwright.inspector.archive import pack_run
 from labwright.inspector.logs import describe_small_step
 from labwright.inspector.render import format_status
-from labwright.inspector.status import read_status
 from labwright.inspector.web.fragments import list_checks
 from labwright.inspector.web.node_panel import CALLS_PER_PAGE, list_calls
 from labwright.inspector.web.page_renderer import NODE_VERBS, PageRenderer
@@ -28,7 +27,7 @@ from labwright.record.schema.decisions import CallKey, RunTask, TokenUsage
 from labwright.record.schema.paper import PaperDraft, PaperFinding, Section
 from labwright.record.zips import open_run_folder
 from labwright.stages.paper.disclosure import format_disclosure
-from tests.inspector.sample_run import BEGAN, EventStory, make_ended, make_sample
+from tests.inspector.sample_run import BEGAN, EventStory, make_ended, make_sample, read_status
 from tests.inspector.web_server import HOSTILE_CALL, PNG, append_events, record_story, running_server
 
 pytestmark = pytest.mark.slow
@@ -180,7 +179,7 @@ def test_the_checks_are_of_the_draft_that_the_paper_prints(tmp_path: Path) -> No
     run = record_story(tmp_path / "calm", story)
     with running_server(tmp_path) as web:
         before = web.get("/runs/calm/checks").text
-        assert "round 2 (latest): 1 unbound passages in the text" in before and wide.text in before
+        assert "round 2 (latest): 1 unbound passage in the text" in before and wide.text in before
         append_events(run, PaperReleased(released=True, pdf=None, round=1))
         time.sleep(2 * MIN_REFRESH_SECONDS)  # a log is not read more often
         after = web.get("/runs/calm/checks").text

@@ -47,14 +47,17 @@ class ParsedPage(HTMLParser):
         self.tags.append(tag)
         self.attributes += [(name, value or "") for name, value in attrs]
 
+    def all(self, name: str) -> list[str]:
+        return [value for key, value in self.attributes if key == name]
+
 
 def record_story(folder: Path, story: EventStory) -> Path:
-    folder.mkdir(parents=True)
     append_events(folder, *(event for event, _ in story.events))
     return folder
 
 
 def append_events(folder: Path, *events: Event) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     log = EventLog(folder / "events.jsonl")
     for event in events:
         log.append(event)

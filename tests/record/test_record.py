@@ -16,12 +16,14 @@ import pytest
 
 from labwright.record.event_log import EventLog, MemoryLog, RecordError, read_events, read_state
 from labwright.record.events.run_events import CommandReceived, ProcessEnded, RunResumed
-from labwright.record.events.search_events import NodeProposed
+from labwright.record.events.search_events import DecisionMade, NodeProposed
+from labwright.record.line_store import EVENTS_FILE, write_rows
 from labwright.record.lock import RunLockedError, acquire_lock, find_owner
 from labwright.record.python_syntax import collect_constants
 from labwright.record.run_folder import create_draft_folder, seal_folder
 from labwright.record.schema import Scalar
 from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.idea import Idea
 from tests.search.scripted_search import SearchWorld, make_settings, new_log, run_search
 
@@ -38,6 +40,13 @@ def test_a_log_read_back_gives_the_state_that_the_writer_had(tmp_path: Path) -> 
     with closing(EventLog(tmp_path / "events.jsonl")) as again:
         assert again.state == writer
     assert [e for e, _ in read_events(tmp_path / "events.jsonl")] == memory.events
+
+
+def test_what_only_earlier_versions_recorded_is_dropped(tmp_path: Path) -> None:
+    action = '{"do":"expand","stage":"preliminary","kind":"draft","seed":0,"repairs_children":false}'
+    write_rows(tmp_path / EVENTS_FILE, "run", [(1.0, f'{{"type":"decided","k":1,"action":{action},"gone":[1]}}')])
+    made = DecisionMade(k=1, action=ExpandTree(stage="preliminary", kind="draft", seed=0))
+    assert read_events(tmp_path / EVENTS_FILE) == [(made, 1.0)]
 
 
 @pytest.mark.slow
@@ -67,7 +76,7 @@ def test_a_killed_writer_loses_nothing_that_append_returned_for(tmp_path: Path) 
 def test_a_folder_that_is_no_run_says_so(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="is not the folder of a run"):
         read_state(tmp_path)
-    (tmp_path / "events.jsonl").write_bytes(b"not a database, by far not one" * 40)
+    (tmp_path / "events.jsonl").write_bytes(b"not a log, by far not one" * 40)
     with pytest.raises(RecordError, match="cannot read the record"):
         read_state(tmp_path)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import random
 import stat
 import subprocess
 import sys
@@ -16,7 +16,9 @@ from labwright.agent.cli import main
 from labwright.record import zips
 from labwright.record.errors import UsageError
 from labwright.record.zips import open_run_folder
-from tests.recorded_run import RECORDED, recorded_run
+from tests.inspector.sample_run import make_ended
+from tests.inspector.test_logs import written
+from tests.recorded_run import RECORDED
 
 READ = (["status"], ["tree"], ["logs", "-n", "3"], ["tree", "--json"])
 
@@ -88,36 +90,49 @@ def test_a_run_without_its_folder_is_called_as_its_zip(tmp_path: Path) -> None:
     assert open_run_folder(folder) == folder
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run with data, and with code that its nodes share."""
+    run = written(tmp_path_factory.mktemp("runs") / "calm", make_ended())
+    code = random.Random(0).randbytes(20_000).hex()
+    for path in ("data/labels/digits.npz", *(f"nodes/n000{number}/source/experiment.py" for number in range(1, 7))):
+        (run / path).parent.mkdir(parents=True, exist_ok=True)
+        (run / path).write_text(code)
+    return run
+
+
+@pytest.fixture(scope="module")
+def packed(folder: Path) -> Path:
+    assert main(["export", str(folder), "--with-data", "--zip", str(folder.parent / "calm.zip")]) == 0
+    return folder.parent / "calm.zip"
+
+
 @pytest.mark.slow
-def test_a_zip_is_read_as_its_folder_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    packed, folder = tmp_path / "run.zip", tmp_path / "run"
-    shutil.copyfile(RECORDED, packed)
+def test_a_zip_is_read_as_its_folder_is(folder: Path, packed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     packed.chmod(0o444)
-    shutil.copytree(recorded_run(), folder)
+    before = packed.read_bytes()
     for command, *more in READ:
         said: list[str] = []
         for run in (packed, folder):
             assert main([command, str(run), *more]) == 0, command
             said.append(capsys.readouterr().out.replace(str(run), "RUN"))
         assert said[0] == said[1], command
-    assert open_run(packed).nodes.equals(open_run(folder).nodes)
-    for run in (packed, folder):
-        assert main(["trace", str(run), "0.02", "--json"]) == 0
-    assert packed.read_bytes() == RECORDED.read_bytes()
+    assert open_run(packed).nodes.equals(open_run(folder).nodes) and packed.read_bytes() == before
+    assert main(["trace", str(RECORDED), "0.02", "--json"]) == 0
 
 
 @pytest.mark.slow
-def test_a_run_is_exported_from_its_zip_as_from_its_folder(tmp_path: Path) -> None:
-    export = ["export", str(RECORDED), "--with-data", "--zip"]
-    assert main([*export, str(tmp_path / "a.zip")]) == main([*export, str(tmp_path / "b.zip"), "--small"]) == 0
-    with zipfile.ZipFile(tmp_path / "a.zip") as packed:
-        packed.extractall(tmp_path / "by hand")
-    with zipfile.ZipFile(tmp_path / "b.zip") as packed:
-        assert packed.namelist() == [zips.INNER]
-    files = [_files(one) for one in (tmp_path / "by hand" / "recorded-run", open_run_folder(tmp_path / "b.zip"))]
-    assert files[0] == files[1] == _files(recorded_run()), "the same files, byte by byte"
-    assert (tmp_path / "b.zip").stat().st_size < 0.6 * (tmp_path / "a.zip").stat().st_size
-    assert main(["export", str(tmp_path / "a.zip"), "--zip", str(tmp_path / "a.zip"), "--force"]) == 2
+def test_a_run_is_exported_from_its_zip_as_from_its_folder(folder: Path, packed: Path, tmp_path: Path) -> None:
+    small = tmp_path / "b.zip"
+    assert main(["export", str(packed), "--with-data", "--zip", str(small), "--small"]) == 0
+    with zipfile.ZipFile(packed) as found:
+        found.extractall(tmp_path / "by hand")
+    with zipfile.ZipFile(small) as found:
+        assert found.namelist() == [zips.INNER] and b"scientist view" in found.comment
+    files = [_files(one) for one in (tmp_path / "by hand" / "calm", open_run_folder(small))]
+    assert files[0] == files[1] == _files(folder), "the same files, byte by byte"
+    assert small.stat().st_size < 0.6 * packed.stat().st_size
+    assert main(["export", str(small), "--zip", str(small), "--force"]) == 2
 
 
 def _files(folder: Path) -> dict[str, bytes]:
@@ -158,9 +173,9 @@ def test_what_writes_into_a_run_refuses_a_zip(words: list[str], capsys: pytest.C
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", ["status", "logs --json"])  # text at the end of the work, and lines as they are read
-def test_a_reader_of_the_output_that_ends_first_ends_the_command_quietly(words: str) -> None:
+def test_a_reader_of_the_output_that_ends_first_ends_the_command_quietly(words: str, packed: Path) -> None:
     command, *rest = words.split()
-    given = [sys.executable, "-m", "labwright", command, str(RECORDED), *rest]
+    given = [sys.executable, "-m", "labwright", command, str(packed), *rest]
     with subprocess.Popen(given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as printing:
         assert printing.stdout is not None and printing.stderr is not None
         printing.stdout.close()
@@ -169,9 +184,9 @@ def test_a_reader_of_the_output_that_ends_first_ends_the_command_quietly(words: 
 
 
 @pytest.mark.slow
-def test_what_view_unpacked_is_removed_when_it_is_terminated(tmp_path: Path) -> None:
+def test_what_view_unpacked_is_removed_when_it_is_terminated(packed: Path, tmp_path: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "labwright", "view", str(RECORDED)],
+        [sys.executable, "-m", "labwright", "view", str(packed)],
         env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
         text=True,

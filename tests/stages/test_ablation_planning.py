@@ -36,7 +36,7 @@ from labwright.record.claims.estimates import find_replicates, find_winner
 from labwright.record.event_log import MemoryLog
 from labwright.record.events import Event
 from labwright.record.events.paper_events import DraftAssessed, FiguresDrawn
-from labwright.record.events.run_events import LimitReached, RunResumed, RunStarted
+from labwright.record.events.run_events import CallAnswered, LimitReached, RunResumed, RunStarted
 from labwright.record.events.search_events import (
     AttemptExecuted,
     DecisionMade,
@@ -541,7 +541,7 @@ def test_cut_after_any_event_it_ends_as_the_same_run_and_nothing_is_done_twice(
             again.state.search.missing_ablations == whole.state.search.missing_ablations
             and again.state.paper.drafts == whole.state.paper.drafts
         )
-        counts = Counter(str(event.key) for event in again.log.events if event.type == "answered")
+        counts = Counter(str(event.key) for event in again.log.events if isinstance(event, CallAnswered))
         counts += Counter(
             f"{one.node}/{one.attempt.number}" for one in again.log.events if isinstance(one, AttemptExecuted)
         )

@@ -15,7 +15,6 @@ import pytest
 from labwright.agent.forecast import build_cost_table, check_budget, estimate_remaining
 from labwright.agent.settings import Settings, compose_settings, override_settings
 from labwright.inspector.render import format_status
-from labwright.inspector.status import read_status
 from labwright.models.backend import ModelRequest, Reply
 from labwright.models.budget import Budget, compute_max_call_cost, estimate_prompt_tokens
 from labwright.models.client import Models
@@ -37,6 +36,7 @@ from labwright.sandbox.job import Job, JobOutcome
 from labwright.stages.run_context import RunContext
 from labwright.stages.stage_runner import NoWorkingNodeError, StageRunner
 from tests.fake_executor import FakeExecutor
+from tests.inspector.sample_run import read_status
 from tests.programs import program_files
 from tests.stages.small_study import IDEA, PLAN, experiment_code, make_small_model, plots_code
 

@@ -277,12 +277,11 @@ async def test_what_was_committed_before_a_kill_is_not_executed_again(tmp_path: 
     class Killed(BaseException):
         pass
 
-    def until_one(event: object) -> int:
-        number = append(event)  # pyrefly: ignore  (any event)
+    def until_one(event: object) -> None:
+        append(event)  # pyrefly: ignore  (any event)
         if isinstance(event, CellExecuted):
             committed.append(event.run.cell.arm)
             raise Killed
-        return number
 
     bench.recorder.append = until_one  # pyrefly: ignore
     with suppress(Killed):

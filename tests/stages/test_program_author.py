@@ -293,14 +293,13 @@ async def test_a_session_killed_after_any_event_repeats_nothing(tmp_path: Path) 
     bench, jobs = search(tmp_path, model)
     append, seen = bench.recorder.append, set[tuple[str, str]]()
 
-    def die_once(event: Event) -> int:
-        number = append(event)
+    def die_once(event: Event) -> None:
+        append(event)
         if isinstance(event, CallAnswered | ToolUsed) and event.key.role == "coder":
             place = (event.type, str(event.key))
             if place not in seen:
                 seen.add(place)
                 raise Killed
-        return number
 
     set_append(bench, die_once)
     kills = 0
@@ -320,5 +319,5 @@ async def test_a_session_killed_after_any_event_repeats_nothing(tmp_path: Path) 
     ]
 
 
-def set_append(bench: RunContext, append: Callable[[Event], int]) -> None:
+def set_append(bench: RunContext, append: Callable[[Event], None]) -> None:
     bench.recorder.append = append  # pyrefly: ignore

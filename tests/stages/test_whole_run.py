@@ -32,6 +32,7 @@ from labwright.record.claims.estimates import compute_test_claims, find_trusted_
 from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.event_log import read_rows, read_state
 from labwright.record.events import Event
+from labwright.record.events.search_events import SealedTestScored
 from labwright.record.line_store import write_rows
 from labwright.record.llm_calls import find_prompt
 from labwright.record.reducers.run_state import RunState
@@ -153,11 +154,11 @@ def test_the_test_set_is_scored_once_after_the_search(whole: Path) -> None:
 
     events = [event for event, _ in read_events(whole / "events.jsonl")]
     kinds = [event.type for event in events]
-    scored = [event.node for event in events if event.type == "unsealed"]
+    scored = [event.node for event in events if isinstance(event, SealedTestScored)]
     assert len(scored) == len(set(scored)) and kinds.index("unsealed") > kinds.index("locked")
     searched = max(i for i, kind in enumerate(kinds) if kind in ("judged", "summarised"))
     state = read_state(whole)
-    early = [event.node for event in events[:searched] if event.type == "unsealed"]
+    early = [event.node for event in events[:searched] if isinstance(event, SealedTestScored)]
     assert [state.nodes[name].seed for name in early] == [*state.search.looks[-1].seeds], (
         "during the search only for looks"
     )

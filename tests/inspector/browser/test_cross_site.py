@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from labwright.record.event_log import EventLog
 from tests.inspector.browser.chromium import running_viewer
 from tests.inspector.sample_run import make_sample
+from tests.inspector.web_server import record_story
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Response
@@ -72,12 +72,7 @@ def stranger() -> Generator[str]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    folder = tmp_path / "run"
-    folder.mkdir()
-    with closing(EventLog(folder / "events.jsonl")) as log:
-        for event, _ in make_sample().events:
-            log.append(event)
-    return folder
+    return record_story(tmp_path / "run", make_sample())
 
 
 def test_a_foreign_page_can_neither_read_nor_steer(run: Path, browser: Browser) -> None:

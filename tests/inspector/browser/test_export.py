@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
@@ -12,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
+from labwright.agent.cli import main
 from labwright.record.event_log import EventLog
 from labwright.record.events.search_events import NodePlotted
 from labwright.record.schema.paper import Figure, FigureFacts
-from tests.inspector.browser.chromium import ROOT, START_SECONDS
 from tests.inspector.browser.conftest import watch_page
 from tests.inspector.test_web_paper import PAPER, SMOOTH, written
 from tests.inspector.web_server import EVIL
@@ -40,8 +38,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Image.new("RGB", (1400, 900), "red").save(figures / "loss.png")
     with closing(EventLog(run / "events.jsonl")) as log:
         log.append(NodePlotted(node="n0005", n=3, figures=(Figure(name="loss.png", sha256="0", facts=FigureFacts()),)))
-    command = [sys.executable, "-m", "labwright", "export", str(run), "--html", str(top / "calm.html")]
-    subprocess.run(command, cwd=ROOT, check=True, timeout=START_SECONDS, capture_output=True)
+    assert main(["export", str(run), "--html", str(top / "calm.html")]) == 0
     return top / "calm.html"
 
 

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from labwright.record.event_log import EventLog
-from labwright.record.events import Event
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.events.search_events import AttemptExecuted, NodeJudged, NodePlotted, NodeProposed, PlotsReviewed
 from labwright.record.schema.data_plan import Measurement
@@ -19,6 +17,7 @@ from labwright.record.schema.paper import Figure, FigureFacts, FigureReview
 from tests.inspector.browser.chromium import Viewer, running_viewer
 from tests.inspector.browser.conftest import Look
 from tests.inspector.sample_run import EventStory, make_ended
+from tests.inspector.web_server import record_story
 
 pytestmark = pytest.mark.slow
 EVIL = (
@@ -38,20 +37,12 @@ LUMINANCE = """() => { const [r, g, b] = getComputedStyle(document.body).backgro
 def viewer(tmp_path_factory: pytest.TempPathFactory) -> Generator[Viewer]:
     """Two runs: one that ended, one full of hostile text in which a node still runs."""
     top = tmp_path_factory.mktemp("runs")
-    _record(top / "whole", *(event for event, _ in make_ended().events))
+    record_story(top / "whole", make_ended())
     (top / "whole" / "paper").mkdir()
     Image.new("RGB", (595, 842), "white").save(top / "whole" / "paper" / "paper.pdf")
     _hostile(top / "hostile")
     with running_viewer(top) as found:
         yield found
-
-
-def _record(run: Path, *events: Event) -> None:
-    run.mkdir()
-    log = EventLog(run / "events.jsonl")
-    for event in events:
-        log.append(event)
-    log.close()
 
 
 def _hostile(run: Path) -> None:
@@ -78,7 +69,7 @@ def _hostile(run: Path) -> None:
         CommandReceived(verb="note", target="preliminary", text=EVIL, by=EVIL[:60]),
     )
     story.add_node("preliminary", "debug", node)
-    _record(run, *(event for event, _ in story.events))
+    record_story(run, story)
     for path, text in {
         "source/experiment.py": f"x = 1  # {EVIL}\n",
         "attempt1/stdout.txt": EVIL,

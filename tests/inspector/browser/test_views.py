@@ -67,7 +67,7 @@ def viewer(tmp_path_factory: pytest.TempPathFactory) -> Generator[Viewer]:
     record_story(top / "one", one)
     record_story(top / "begun", EventStory())
     (top / "damaged").mkdir()
-    (top / "damaged" / "events.jsonl").write_bytes(b"no database" * 100)
+    (top / "damaged" / "events.jsonl").write_bytes(b"no log" * 100)
     with running_viewer(top) as found:
         yield found
 
