@@ -48,7 +48,7 @@ from labwright.models.roles.judge import (
     ScoreScale,
     ShownPaper,
 )
-from labwright.models.roles.node_assessment import COMPARE, FEEDBACK, SUMMARY, CompareInputs, Statistic
+from labwright.models.roles.node_assessment import COMPARE, FEEDBACK, SUMMARY, CompareInputs
 from labwright.models.roles.paper_revision import REFLECT, ReflectInputs
 from labwright.models.roles.paper_writing import ClaimLine, Reference, RequiredStatement, SectionInputs
 from labwright.models.roles.repository import ShownArm, ShownRepository
@@ -81,6 +81,7 @@ from tests.models.examples import (
     PROGRAM,
     SECOND_QUESTIONS,
     WRITE,
+    build_claim,
 )
 from tests.models.snapshot import assert_snapshot
 from tests.programs import program_files
@@ -344,10 +345,7 @@ def huge() -> dict[str, BaseModel]:
         measurements=measured,
         analysis=LONG,
     )
-    statistics = tuple(
-        Statistic(key=f"k{i}", name="log_loss", dataset="d", condition="c", mean=1, sd=None, n=1, low=None, high=None)
-        for i in range(3000)
-    )
+    statistics = tuple(build_claim(f"k{i}", "log_loss", "d", "c", mean=1, n=1) for i in range(3000))
     flying = tuple(NodeInFlight(id=f"n{i}", kind="tune", item=LONG) for i in range(500))
     review = FigureReview(name="f.png", readable=True, issues=(LONG,) * 50, description=LONG)
     lines = tuple(
