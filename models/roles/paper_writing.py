@@ -104,11 +104,6 @@ class ExploratoryComparison(EstimateLine):
     )
 
     @property
-    def sides(self) -> frozenset[tuple[str, str, str]]:
-        """(dataset, metric, condition) of both sides."""
-        return frozenset((self.dataset, self.metric, side) for side in (self.better, self.worse))
-
-    @property
     def subtracted(self) -> tuple[str, str]:
         """The two conditions of the difference: the first minus the second."""
         first = self.condition or self.better

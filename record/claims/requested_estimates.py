@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import isclose
 from random import Random
@@ -46,9 +46,6 @@ from labwright.record.schema.paper import AddendumEstimate, EstimateRequest, Pap
 # Effects, alternatives and rivals of hypotheses that are the difference of two cells: such a pair has one estimate,
 # with its own interval.
 
-Sides = frozenset[tuple[str, str, str]]
-"""(dataset, metric, condition) of both sides of a difference."""
-
 
 def find_registered_pair(effect: Effect, plan: DataPlan) -> tuple[CellRef, CellRef] | None:
     """Return the cells a and b of an effect that is a - b; None for any other effect."""
@@ -61,47 +58,26 @@ def find_registered_pair(effect: Effect, plan: DataPlan) -> tuple[CellRef, CellR
     return (first, second) if slope == 1 else (second, first) if slope == -1 else None
 
 
-def list_measured_keys(decisions: Iterable[HypothesisDecision]) -> frozenset[str]:
-    """Return the keys of the effects, alternatives and rivals that have an estimate: arms that no fresh seed measures
-    leave some without."""
-    return frozenset(key for one in decisions for key, part in one.parts_by_key.items() if part.mean is not None)
+def list_measured_parts(decisions: Iterable[HypothesisDecision]) -> dict[str, EffectDecision]:
+    """Return the effects, alternatives and rivals that have an estimate, by key: arms that no fresh seed measures leave
+    some without."""
+    return {key: part for one in decisions for key, part in one.parts_by_key.items() if part.mean is not None}
 
 
-def list_registered_pairs(
-    plan: DataPlan, measured: Collection[str] | None = None
-) -> dict[str, tuple[str, CellRef, CellRef]]:
-    """Return the metric and both cells of the pairs of all hypotheses, alternatives and rivals included, by key; with
-    `measured`, only of these keys."""
-    return {
-        key: (find_effect_metric(effect, plan).name, *pair)
-        for one in plan.hypotheses
-        for key, effect in list_effect_keys(one).items()
-        if (measured is None or key in measured) and (pair := find_registered_pair(effect, plan)) is not None
-    }
+def is_effect_key(key: str) -> bool:
+    """Return whether the key of an estimate is that of an effect of a hypothesis, not of an alternative or rival."""
+    return key.rpartition("/")[2].isdecimal()
 
 
-def list_registered_keys(plan: DataPlan, measured: Collection[str]) -> dict[str, tuple[str, int]]:
-    """Return the keys of registered and measured pairs, with their sign, by the key of the paired difference that an
-    effect, an alternative or a rival replaces: -1 if the difference has the opposite order."""
-    return {
-        _format_difference_key(metric, *sides): (key, sign)
-        for key, (metric, a, b) in reversed(list_registered_pairs(plan, measured).items())
-        for sign, sides in ((-1, (b, a)), (1, (a, b)))
-        if a.dataset == b.dataset
-    }
-
-
-def list_registered_sides(
-    plan: DataPlan | None, measured: Collection[str] | None = None, *, every: bool = False
-) -> frozenset[Sides]:
-    """Return the pairs of all hypotheses: of their effects or, with `every`, also of alternatives and rivals; with
-    `measured`, only of these keys."""
-    pairs = list_registered_pairs(plan, measured) if plan is not None else {}
-    return frozenset(
-        frozenset((place.dataset, metric, place.condition) for place in (a, b))
-        for key, (metric, a, b) in pairs.items()
-        if every or key.rpartition("/")[2].isdecimal()
-    )
+def list_registered_keys(parts: Mapping[str, EffectDecision], plan: DataPlan) -> dict[str, str]:
+    """Return the keys of those of these measured parts that are a difference of two arms, by the key of the paired
+    difference, in either order, that each replaces. Of several, that of an effect counts, otherwise the first."""
+    found = dict[str, str]()
+    for key in sorted(parts, key=is_effect_key, reverse=True):
+        pair, metric = find_registered_pair(parts[key].effect, plan), find_effect_metric(parts[key].effect, plan).name
+        for a, b in (pair, pair[::-1]) if pair is not None and pair[0].dataset == pair[1].dataset else ():
+            found.setdefault(_format_difference_key(metric, a, b), key)
+    return found
 
 
 MAX_ESTIMATES = 8
@@ -276,5 +252,5 @@ def _find_fault(one: EstimateRequest, plan: DataPlan, number: int, times: int) -
     if isinstance(one, AddendumEstimate) and one.seeds != "registered":
         return ""
     registered, _ = find_registered_key(one, plan)
-    is_effect = registered.rpartition("/")[2].isdecimal()  # earlier drafts asked for rivals and alternatives
-    return f"it is registered: use the keys of {registered}" if is_effect else ""
+    # earlier drafts asked for rivals and alternatives
+    return f"it is registered: use the keys of {registered}" if is_effect_key(registered) else ""

@@ -14,20 +14,20 @@ Limits: a reader may still give a statement too little weight.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from labwright.models.roles.paper_writing import RequiredStatement
 from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.claims.differences import ClaimDifference
 from labwright.record.claims.estimates import find_added_replicates
 from labwright.record.claims.hypothesis_tests import decide_hypotheses, list_undecided
-from labwright.record.claims.requested_estimates import list_measured_keys, list_registered_pairs, list_registered_sides
+from labwright.record.claims.requested_estimates import is_effect_key, list_measured_parts, list_registered_keys
 from labwright.record.claims.sentences import join_names
 from labwright.record.claims.setting_controls import find_open_settings
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, ReferenceWin, find_reference_wins
 from labwright.record.result_macros import find_macro_uses, strip_form
-from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
+from labwright.record.schema.data_plan import parse_arm, parse_level
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import collect_used_keys
@@ -181,23 +181,6 @@ def _list_setting_statements(state: RunState, differences: Sequence[ClaimDiffere
         )
 
 
-_Registered = Mapping[tuple[str, frozenset[tuple[str, str]]], str]
-"""(metric, (dataset, condition) of both sides) of a registered and measured pair -> its key."""
-
-
-def _list_registered(plan: DataPlan, decisions: Iterable[HypothesisDecision]) -> _Registered:
-    """Return the registered and measured pairs, alternatives and rivals included; of a pair with several keys, the
-    first one."""
-    measured = list_measured_keys(decisions)
-    pairs = reversed(list_registered_pairs(plan, measured).items())
-    return {(metric, frozenset((one.dataset, one.condition) for one in cells)): key for key, (metric, *cells) in pairs}
-
-
-def _find_printed_key(one: ClaimDifference, known: _Registered) -> str:
-    """Return the key of a difference that a paper prints: a registered pair has its own interval."""
-    return known.get((one.name, frozenset([(one.dataset, one.condition), (one.dataset, one.other)])), one.key)
-
-
 def _name_arm(name: str) -> str:
     return f"\\setup{{arm.{name}.title}}"
 
@@ -207,14 +190,14 @@ def _list_ablation_statements(
 ) -> Iterator[RequiredStatement]:
     """Yield, for each measured ablation arm, its clearest difference on the main dataset. The arms of an addendum have
     registered estimates instead."""
-    known = _list_registered(state.search.plan, decisions)
+    known = list_registered_keys(list_measured_parts(decisions), state.search.plan)
     for result in collect_ablation_results(state):
         for arm in result.arms if result.outcome == "measured" and result.by != "addendum" else ():
             found = _filter_primary(state, [one for one in differences if one.arm == arm])
             here = [one for one in found if one.dataset == found[0].dataset]
             if here:
                 clearest = max(here, key=lambda one: (one.excludes_zero, abs(one.mean)))
-                key = _find_printed_key(clearest, known)
+                key = known.get(clearest.key, clearest.key)
                 yield RequiredStatement(
                     id=f"ablation-{arm}",
                     keys=(key,),
@@ -233,19 +216,15 @@ def _list_loss_statements(
     every level of a dataset. Registered pairs are reported as such, with their own interval."""
     methods = {arm.name for arm in state.search.plan.arms if arm.role == "method"}
     places: dict[tuple[str, str, str], list[ClaimDifference]] = {}
-    registered = list_registered_sides(state.search.plan)
-    known = _list_registered(state.search.plan, decisions)
+    known = list_registered_keys(list_measured_parts(decisions), state.search.plan)
     for difference in _filter_primary(state, differences):
-        sides = frozenset(
-            (difference.dataset, difference.name, one) for one in (difference.condition, difference.other)
-        )
-        if difference.arm in methods and sides not in registered:
+        if difference.arm in methods and not is_effect_key(known.get(difference.key, "")):
             places.setdefault((difference.dataset, difference.arm, parse_arm(difference.other)), []).append(difference)
     for (dataset, arm, other), found in places.items():
         behind = [one for one in found if one.better == one.other and one.mean != 0]
         lost = behind if len(behind) == len(found) else [one for one in behind if one.excludes_zero]
         if lost:
-            keys = [_find_printed_key(one, known) for one in lost]
+            keys = [known.get(one.key, one.key) for one in lost]
             values = (
                 f"{parse_level(one.condition) or 'in all'}: \\result{{{key}.mean}}"
                 for one, key in zip(lost, keys, strict=True)
