@@ -39,7 +39,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from math import inf, nan
+from math import inf, isfinite, nan
 from statistics import fmean, stdev
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -492,10 +492,8 @@ class _EffectEstimate(NamedTuple):
 
     def compute_p(self) -> float:
         """Return the level at which the interval just supports the claim about the effect."""
-        limit = self.effect.limit
-        if self.effect.claim == "within":
-            return max(self._compute_p_of_side(-limit, 1.0), self._compute_p_of_side(limit, -1.0))
-        return self._compute_p_of_side(limit, -1.0 if self.effect.claim == "at most" else 1.0)
+        least, most = self.effect.claimed_range
+        return max(self._compute_p_of_side(end, sign) for end, sign in ((least, 1.0), (most, -1.0)) if isfinite(end))
 
     def _compute_p_of_side(self, bound: float, sign: float) -> float:
         """Return the level at which the interval just lies above (1) or below (-1) a bound."""
@@ -727,10 +725,7 @@ def classify_direction(low: float, high: float, effect: Effect) -> EffectDirecti
 
 def classify_claim(low: float, high: float, effect: Effect) -> HypothesisVerdict:
     """Return whether an interval supports or refutes the claim about an effect."""
-    limit = effect.limit
-    if effect.claim == "within":
-        inside, outside = -limit < low and high < limit, low > limit or high < -limit
-    else:
-        above, below = low > limit, high < limit
-        inside, outside = (below, above) if effect.claim == "at most" else (above, below)
-    return "supported" if inside else "refuted" if outside else "open"
+    least, most = effect.claimed_range
+    if least < low and high < most:
+        return "supported"
+    return "refuted" if high < least or low > most else "open"

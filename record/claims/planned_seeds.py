@@ -86,9 +86,7 @@ def predict_seeds(
         ends = [((high - half - true) / error, (low + half - true) / error) for half in halves]
         return sum(max(0.0, float(special.ndtr(upper) - special.ndtr(lower))) for upper, lower in ends) / len(halves)
 
-    sides = {"within": (-effect.limit, effect.limit), "at most": (-inf, effect.limit)}
-    low, high = sides.get(effect.claim, (effect.limit, inf))
-    power = compute_probability(effect.design_value, low, high)
+    power = compute_probability(effect.design_value, *effect.claimed_range)
     equivalent = compute_probability(0.0, -effect.smallest, effect.smallest)
     return PlannedSeeds(n, power, equivalent, sum(halves) / len(halves), spread.compute_floor(level))
 
