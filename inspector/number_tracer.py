@@ -213,7 +213,6 @@ FORM_NAMES = {
     "high": "upper end of the interval",
     "n": "replicates",
     "pm": "mean and standard deviation",
-    "ci_examples": "interval over test examples",
     "p": "p of the t test, corrected for the other parts",
     "relative": "per cent of the baseline",
     "confidence": "confidence of the interval, per cent",

@@ -37,12 +37,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from math import inf, isfinite, nan
 from statistics import fmean, stdev
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from labwright.record.claims.differences import MeanEstimate, RatioEstimate, compute_mean_p, estimate_mean, solve_level
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, find_trusted_replicates, find_winner
@@ -67,7 +68,7 @@ from labwright.record.estimands import (
 from labwright.record.events.search_events import LookTaken
 from labwright.record.float_compare import differs_beyond_rounding
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.data_plan import DataPlan, Measurement, ResampledInterval
+from labwright.record.schema.data_plan import DataPlan, DatasetFacts, Measurement, ResampledInterval
 from labwright.record.schema.decisions import build_look_weights, combine_look_p
 from labwright.record.schema.hypotheses import (
     Effect,
@@ -143,16 +144,7 @@ def list_effect_keys(hypothesis: Hypothesis) -> dict[str, Effect]:
     return {f"hypothesis/{hypothesis.id}/{name}": effect for name, effect in effects.items()}
 
 
-class HasColumns(Protocol):
-    """A dataset with its possible cluster columns: their values, and the number of clusters in test."""
-
-    @property
-    def meta(self) -> Mapping[str, Sequence[str]]: ...
-    @property
-    def meta_in_test(self) -> Mapping[str, int]: ...
-
-
-def find_cluster_faults(plan: DataPlan, known: Mapping[str, HasColumns]) -> Iterator[str]:
+def find_cluster_faults(plan: DataPlan, known: Mapping[str, DatasetFacts]) -> Iterator[str]:
     """Yield the reasons why the test examples that a hypothesis reads cannot be clustered as it requires, one
     sentence each.
     """
@@ -594,6 +586,15 @@ def compute_unit_values(
         tuple(left_out),
         tuple(quotients),
     )
+
+
+def compute_seed_values(
+    plan: DataPlan, hypothesis: Hypothesis, effect: Effect, runs: Sequence[ReplicateValues]
+) -> tuple[float, ...]:
+    """Return the values of an effect by seed, whatever the unit of its hypothesis; empty if the plan lacks a cell."""
+    with suppress(EstimandError):
+        return compute_unit_values(plan, hypothesis.model_copy(update={"unit": "seeds"}), effect, runs).values
+    return ()
 
 
 def has_ratio_of_means(hypothesis: Hypothesis, effect: Effect) -> bool:
