@@ -19,13 +19,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from labwright.models.roles.paper_writing import RequiredStatement
 from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.claims.differences import ClaimDifference
-from labwright.record.claims.estimates import find_added_replicates
+from labwright.record.claims.estimates import Claim, find_added_replicates
 from labwright.record.claims.hypothesis_tests import decide_hypotheses, list_undecided
 from labwright.record.claims.requested_estimates import is_effect_key, list_measured_parts, list_registered_keys
 from labwright.record.claims.sentences import join_names
 from labwright.record.claims.setting_controls import find_open_settings
 from labwright.record.reducers.run_state import RunState
-from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, ReferenceWin, find_reference_wins
+from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, find_reference_wins
 from labwright.record.result_macros import find_macro_uses, strip_form
 from labwright.record.schema.data_plan import parse_arm, parse_level
 from labwright.record.schema.hypotheses import HypothesisDecision
@@ -80,12 +80,12 @@ def list_addendum_statements(state: RunState) -> Iterator[RequiredStatement]:
 
 def list_reference_statements(state: RunState) -> tuple[RequiredStatement, ...]:
     """Return a sentence for each reference model that beats every arm, with macros for names and values."""
-    wins, made = dict[str, list[ReferenceWin]](), list[RequiredStatement]()
+    wins, made = dict[str, list[Claim]](), list[RequiredStatement]()
     for one in find_reference_wins(state):
-        wins.setdefault(one.reference.arm, []).append(one)
+        wins.setdefault(one.arm, []).append(one)
     for arm, found in wins.items():
         datasets = join_names([f"\\setup{{data.{one.dataset}.title}}" for one in found])
-        values = join_names([f"\\result{{{one.reference.key}.mean}}" for one in found])
+        values = join_names([f"\\result{{{one.key}.mean}}" for one in found])
         sentence = (
             f"On {datasets}, the {REFERENCE_ARM_TITLES[arm]}, a model from outside the study that is trained on the "
             f"training data as provided, is better than every arm at its best level (for orientation; "
@@ -94,7 +94,7 @@ def list_reference_statements(state: RunState) -> tuple[RequiredStatement, ...]:
         made.append(
             RequiredStatement(
                 id=f"ladder-{arm}",
-                keys=tuple(one.reference.key for one in found),
+                keys=tuple(one.key for one in found),
                 required_form="printed",
                 text=sentence,
                 sentences=(sentence,),
