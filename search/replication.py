@@ -26,7 +26,7 @@ from math import ceil, inf
 from statistics import stdev
 
 from labwright.record.claims.estimates import MIN_REPLICATES, SIGNIFICANCE_LEVEL, find_winner, has_same_values
-from labwright.record.claims.hypothesis_tests import SKEWED_LEVEL_FACTOR, compute_seed_values, read_replicate_values
+from labwright.record.claims.hypothesis_tests import SKEWED_LEVEL_FACTOR, estimate_over_seeds, read_replicate_values
 from labwright.record.claims.planned_seeds import MAX_UNITS, compute_planned_seeds, compute_upper_deviation
 from labwright.record.estimands import CellRef, has_extreme, list_registered_cells
 from labwright.record.events.search_events import ConfirmationLocked, LookTaken
@@ -142,7 +142,7 @@ def compute_wanted_seeds(
     claims = sum(one.confirmatory for one in plan.hypotheses)
     level, found = SIGNIFICANCE_LEVEL / max(1, claims), dict[str, int]()
     for one, effect in plan.confirmatory_effects:
-        values = compute_seed_values(plan, one, effect, runs)
+        values = estimate_over_seeds(plan, effect, runs).values
         if len(values) >= MIN_FRESH_SEEDS:
             factor = SKEWED_LEVEL_FACTOR if has_extreme(effect.estimand) else 1
             planned = compute_planned_seeds(effect, deviation(values), level=level * factor).n or MAX_UNITS

@@ -37,7 +37,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from math import inf, isfinite, nan
@@ -77,6 +76,7 @@ from labwright.record.schema.hypotheses import (
     Hypothesis,
     HypothesisDecision,
     HypothesisVerdict,
+    IntervalUnit,
 )
 from labwright.record.schema.nodes import Attempt, Node
 
@@ -378,7 +378,9 @@ def decide_from_looks(
     measured = {
         one.id: [
             [
-                _estimate_effect(plan, one, effect, sample.runs, sample.find_resampled(format_effect_key(one, number)))
+                _estimate_effect(
+                    plan, one.unit, effect, sample.runs, sample.find_resampled(format_effect_key(one, number))
+                )
                 for sample in list_samples(one)
             ]
             for number, effect in enumerate(list_estimated_effects(one))
@@ -480,20 +482,20 @@ class _EffectEstimate(NamedTuple):
 
 
 def _estimate_effect(
-    plan: DataPlan, one: Hypothesis, effect: Effect, runs: Sequence[ReplicateValues], over: ResampledInterval | None
+    plan: DataPlan, unit: IntervalUnit, effect: Effect, runs: Sequence[ReplicateValues], over: ResampledInterval | None
 ) -> _EffectEstimate:
     try:
-        found = _collect_unit_values(plan, one, effect, runs)
+        found = _collect_unit_values(plan, unit, effect, runs)
     except (MissingCell, EstimandError) as error:
         why = f"{error} was not measured by the node that decides" if isinstance(error, MissingCell) else str(error)
         return _EffectEstimate(EffectDecision(effect=effect, values=(), why=why))
-    base, why, sampled = found.base, "", over if "and" in one.unit else None
+    base, why, sampled = found.base, "", over if "and" in unit else None
     if not base.values:
         diverged = "training diverged with every seed" if any(base.diverged.values()) else "nothing was measured"
         why = next(iter(base.left_out), "") or diverged
     elif len(base.values) < 2:
         why = "one unit shows no spread"
-    elif over is not None and one.unit == "seeds and clusters":
+    elif over is not None and unit == "seeds and clusters":
         if over.sd is None or over.reason:
             why = f"the spread over clusters is unknown: {over.reason or 'a score has no value'}"
         elif over.worth and over.clusters < MIN_CLUSTERS:
@@ -526,14 +528,14 @@ def _estimate_from_units(units: _EffectEstimate, over: ResampledInterval | None)
 
 
 def _collect_unit_values(
-    plan: DataPlan, hypothesis: Hypothesis, effect: Effect, runs: Sequence[ReplicateValues]
+    plan: DataPlan, unit: IntervalUnit, effect: Effect, runs: Sequence[ReplicateValues]
 ) -> _EffectEstimate:
     """Return the values of an effect by unit: a seed, or a dataset with its mean over seeds.
 
     Raises `MissingCell` if a dataset that is a unit has no value, and `EstimandError`.
     """
-    quotient = split_quotient(effect.estimand) if has_ratio_of_means(hypothesis, effect) else None
-    by_dataset = hypothesis.unit == "datasets" and bool(runs)
+    quotient = split_quotient(effect.estimand) if unit != "datasets" else None  # there it is a mean of quotients
+    by_dataset = unit == "datasets" and bool(runs)
     quotients, found, means = list[tuple[float, float]](), list[tuple[int, float]](), list[float]()
     left_out, diverged, ran = list[str](), Counter[str](), 0
     for dataset in [use.name for use in plan.datasets] if by_dataset else [""]:
@@ -559,11 +561,11 @@ def _collect_unit_values(
                 raise MissingCell(CellRef(dataset, "every arm", ""), " together, with any seed,")
             means.append(fmean(value for _, value in found[before:]))
     cells = list_cells_read(effect.estimand, plan, find_effect_metric(effect, plan))
-    values = tuple(means if hypothesis.unit == "datasets" else (value for _, value in found))
+    values = tuple(means if unit == "datasets" else (value for _, value in found))
     base = EffectDecision(
         effect=effect,
         values=values,
-        seeds=() if hypothesis.unit == "datasets" else tuple(seed for seed, _ in found),
+        seeds=() if unit == "datasets" else tuple(seed for seed, _ in found),
         mean=fmean(values) if values else None,
         diverged={place.arm: diverged[place.arm] for place in cells} if ran else {},
         ran=ran,
@@ -572,22 +574,10 @@ def _collect_unit_values(
     return _EffectEstimate(base, tuple(quotients))
 
 
-def compute_seed_values(
-    plan: DataPlan, hypothesis: Hypothesis, effect: Effect, runs: Sequence[ReplicateValues]
-) -> tuple[float, ...]:
-    """Return the values of an effect by seed, whatever the unit of its hypothesis; empty if the plan lacks a cell."""
-    with suppress(EstimandError):
-        by_seed = hypothesis.model_copy(update={"unit": "seeds"})
-        return _collect_unit_values(plan, by_seed, effect, runs).base.values
-    return ()
-
-
-def has_ratio_of_means(hypothesis: Hypothesis, effect: Effect) -> bool:
-    """Return whether an effect is a quotient of cells that is estimated as a ratio of means over seeds.
-
-    With datasets as the unit, it is the mean of the units' quotients.
-    """
-    return hypothesis.unit != "datasets" and split_quotient(effect.estimand) is not None
+def estimate_over_seeds(plan: DataPlan, effect: Effect, runs: Sequence[ReplicateValues]) -> EffectDecision:
+    """Return the estimate of an effect that is not registered, with its 95 % interval over seeds alone."""
+    found = _estimate_effect(plan, "seeds", effect, runs, None)
+    return _decide_effect([found], SIGNIFICANCE_LEVEL, [1.0], ended=False)
 
 
 def compute_effect_value(

@@ -24,7 +24,7 @@ from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, compute_paper_
 from labwright.record.claims.formatting import format_estimate
 from labwright.record.claims.hypothesis_tests import (
     ReplicateValues,
-    decide_from_runs,
+    estimate_over_seeds,
     list_effect_keys,
     read_deciding_runs,
     read_values,
@@ -40,7 +40,7 @@ from labwright.record.estimands import (
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import PrintedValue, format_key
 from labwright.record.schema.data_plan import Arm, DataPlan
-from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesis, HypothesisDecision
+from labwright.record.schema.hypotheses import Effect, EffectDecision, HypothesisDecision
 from labwright.record.schema.paper import AddendumEstimate, EstimateRequest, PaperDraft
 
 # Effects, alternatives and rivals of hypotheses that are the difference of two cells: such a pair has one estimate,
@@ -130,14 +130,13 @@ def compute_requested_estimates(
         for number, one in enumerate(requests, 1)
         if (fault := _find_fault(one, plan, number, times[one.name]))
     }
-    asked = [one for one in requests if one.name not in faults]
-    found: list[RequestedEstimate] = []
-    for one in asked:
-        alone = plan.model_copy(update={"hypotheses": (_to_hypothesis(one),)})
-        [decided] = decide_from_runs(alone, _read_runs(state, one), confirmed=False)
-        found.append(RequestedEstimate(one, decided.parts[0], plan))
     differences = {one.key: one for one in compute_differences(state, compute_paper_claims(state))}
-    found = [_read_equal_difference(one, differences) for one in found]
+
+    def estimate(one: EstimateRequest) -> RequestedEstimate:
+        found = estimate_over_seeds(plan, _to_effect(one), _read_runs(state, one))
+        return _read_equal_difference(RequestedEstimate(one, found, plan), differences)
+
+    found = [estimate(one) for one in requests if one.name not in faults]
     faults |= {one.request.name: one.found.why or "it has no interval" for one in found if one.found.low is None}
     return (
         tuple(one for one in found if one.request.name not in faults),
@@ -205,17 +204,6 @@ def _compare_effects(one: Effect, other: Effect, plan: DataPlan) -> int:
     drawn = [{place: rng.uniform(1.0, 2.0) for place in cells} for _ in range(16)]
     pairs = [[evaluate_estimand(each.estimand, plan, metric, at.__getitem__) for each in (one, other)] for at in drawn]
     return next((sign for sign in (1, -1) if all(isclose(a, sign * b, abs_tol=1e-9) for a, b in pairs)), 0)
-
-
-def _to_hypothesis(one: EstimateRequest) -> Hypothesis:
-    return Hypothesis(
-        id=one.name,
-        statement=one.purpose or one.name,
-        effects=(_to_effect(one),),
-        reason="exploratory",
-        unit="seeds",
-        confirmatory=False,
-    )
 
 
 def _to_effect(one: EstimateRequest) -> Effect:

@@ -41,7 +41,6 @@ from labwright.record.claims.hypothesis_tests import (
     decide_after_look,
     find_deciding_nodes,
     format_effect_key,
-    has_ratio_of_means,
     list_estimated_effects,
     read_values,
 )
@@ -234,7 +233,7 @@ def resample_effect(
         min(getattr(samples[name], field) for name in read) if samples else 0 for field in SampleSize._fields
     )
     shortest = None if hypothesis.cluster else min((len(values) for values in drawn.values()), default=0)
-    parts = split_quotient(effect.estimand) if has_ratio_of_means(hypothesis, effect) else None
+    parts = split_quotient(effect.estimand)
     try:
         if hypothesis.cluster:
             whole, variance = compute_each(measured), 0.0
