@@ -174,11 +174,11 @@ def _resample_difference(one: ClaimDifference, drawn: ResampledScores, sample: S
     import numpy as np
 
     missing = _explain_missing(one, NOT_COMPUTED_REASON)
-    sides = ((node, one.condition) for node in one.nodes), ((node, one.other) for node in one.others)
-    first, second = ([drawn.get(("", one.dataset, *place, one.name)) for place in side] for side in sides)
-    if any(values is None for values in (*first, *second)):
+    sides = ((one.condition, one.nodes), (one.other, one.others))
+    first, second = ([("", one.dataset, node, side, one.name) for node in ran] for side, ran in sides)
+    if any(key not in drawn for key in (*first, *second)):
         return missing
-    each = np.stack(first) - np.stack(second)
+    each = np.stack([drawn[key] for key in first]) - np.stack([drawn[key] for key in second])
     each = each[:, np.isfinite(each).all(axis=0)]
     if each.shape[1] < MIN_DRAWS:
         few = f"{one.name} has a value in only {each.shape[1]} draws; at least {MIN_DRAWS} are needed"
