@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from labwright.record.ablation_results import add_measured_arms
 from labwright.record.claims.differences import ClaimDifference, compute_differences
-from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, compute_paper_claims, find_added_replicates
+from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, Claim, compute_paper_claims, find_added_replicates
 from labwright.record.claims.formatting import format_estimate
 from labwright.record.claims.hypothesis_tests import (
     ReplicateValues,
@@ -41,7 +41,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import PrintedValue, format_key
 from labwright.record.schema.data_plan import Arm, DataPlan
 from labwright.record.schema.hypotheses import Effect, EffectDecision, HypothesisDecision
-from labwright.record.schema.paper import AddendumEstimate, EstimateRequest, PaperDraft
+from labwright.record.schema.paper import AddendumEstimate, EstimateRequest, PaperDraft, SeedSet
 
 # Effects, alternatives and rivals of hypotheses that are the difference of two cells: such a pair has one estimate,
 # with its own interval.
@@ -130,10 +130,15 @@ def compute_requested_estimates(
         for number, one in enumerate(requests, 1)
         if (fault := _find_fault(one, plan, number, times[one.name]))
     }
-    differences = {one.key: one for one in compute_differences(state, compute_paper_claims(state))}
+    claims = compute_paper_claims(state)
+    differences = {one.key: one for one in compute_differences(state, claims)}
+    registered = _read_registered_runs(state, claims)
+    added = [read_values(state, one) for one in find_added_replicates(state)]
+    runs: dict[SeedSet, list[ReplicateValues]] = {"registered": registered, "added": added, "all": registered + added}
 
     def estimate(one: EstimateRequest) -> RequestedEstimate:
-        found = estimate_over_seeds(plan, _to_effect(one), _read_runs(state, one))
+        read = runs[one.seeds if isinstance(one, AddendumEstimate) else "registered"]
+        found = estimate_over_seeds(plan, _to_effect(one), read)
         return _read_equal_difference(RequestedEstimate(one, found, plan), differences)
 
     found = [estimate(one) for one in requests if one.name not in faults]
@@ -144,20 +149,13 @@ def compute_requested_estimates(
     )
 
 
-def _read_runs(state: RunState, request: EstimateRequest) -> list[ReplicateValues]:
-    """Return the values of the runs that a request reads: the deciding runs, with those that only ablations measured
-    added by seed, or runs with the seeds of addenda.
-    """
-    seeds = request.seeds if isinstance(request, AddendumEstimate) else "registered"
-    added_runs = [read_values(state, one) for one in (find_added_replicates(state) if seeds != "registered" else ())]
-    if seeds == "added":
-        return added_runs
-    added: dict[int, dict[tuple[str, str, str], float]] = {}
-    for one in compute_paper_claims(state):
+def _read_registered_runs(state: RunState, claims: Iterable[Claim]) -> list[ReplicateValues]:
+    """Return the values of the deciding runs, with those of the paper's claims that only ablations measured by seed."""
+    by_seed: dict[int, dict[tuple[str, str, str], float]] = {}
+    for one in claims:
         for seed, value in zip(one.seeds, one.values, strict=True):
-            added.setdefault(seed, {})[one.dataset, one.condition, one.name] = value
-    runs = [one._replace(values={**added.get(one.seed, {}), **one.values}) for one in read_deciding_runs(state)]
-    return [*runs, *added_runs]
+            by_seed.setdefault(seed, {})[one.dataset, one.condition, one.name] = value
+    return [one._replace(values={**by_seed.get(one.seed, {}), **one.values}) for one in read_deciding_runs(state)]
 
 
 def _read_equal_difference(one: RequestedEstimate, differences: Mapping[str, ClaimDifference]) -> RequestedEstimate:
