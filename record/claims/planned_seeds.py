@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from importlib import import_module
 from math import ceil, inf, sqrt
 from statistics import stdev
@@ -49,13 +49,15 @@ class PlannedSeeds(NamedTuple):
     """Half-width that no number of seeds gets below."""
 
 
+@lru_cache(maxsize=256)
 def compute_planned_seeds(
     effect: Effect, sd: float, *, level: float = SIGNIFICANCE_LEVEL, examples: float = 0.0
 ) -> PlannedSeeds:
     """Return the seeds at which an effect's claim is supported with 80 % power at its design value.
 
     `sd` is that of the effect between seeds, `examples` its variance over test examples that all seeds share. `level`
-    is that of the look that should suffice: the level after correction times the weight of the look.
+    is that of the look that should suffice: the level after correction times the weight of the look. Cached, since the
+    search asks for the same at every decision.
     """
     sizes = _list_sample_sizes()
     predict = partial(predict_seeds, effect, sd=sd, level=level, examples=examples)
