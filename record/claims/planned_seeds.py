@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from importlib import import_module
 from math import ceil, inf, sqrt
 from statistics import stdev
@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from labwright.record.claims.differences import Spread
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, TARGET_TEST_POWER
+from labwright.record.internal_errors import Memo
 from labwright.record.schema.hypotheses import PRECISE_SHARE, Effect
 
 MAX_UNITS = 10_000
@@ -49,20 +50,27 @@ class PlannedSeeds(NamedTuple):
     """Half-width that no number of seeds gets below."""
 
 
-@lru_cache(maxsize=256)
 def compute_planned_seeds(
     effect: Effect, sd: float, *, level: float = SIGNIFICANCE_LEVEL, examples: float = 0.0
 ) -> PlannedSeeds:
     """Return the seeds at which an effect's claim is supported with 80 % power at its design value.
 
     `sd` is that of the effect between seeds, `examples` its variance over test examples that all seeds share. `level`
-    is that of the look that should suffice: the level after correction times the weight of the look. Cached, since the
-    search asks for the same at every decision.
+    is that of the look that should suffice: the level after correction times the weight of the look. The search asks
+    for the same at every decision, so it is kept.
     """
-    sizes = _list_sample_sizes()
-    predict = partial(predict_seeds, effect, sd=sd, level=level, examples=examples)
-    place = bisect_left(sizes, True, key=lambda n: predict(n).power >= TARGET_TEST_POWER)
-    return predict(sizes[place]) if place < len(sizes) else predict(MAX_UNITS)._replace(n=None)
+
+    def compute() -> PlannedSeeds:
+        sizes = _list_sample_sizes()
+        predict = partial(predict_seeds, effect, sd=sd, level=level, examples=examples)
+        place = bisect_left(sizes, True, key=lambda n: predict(n).power >= TARGET_TEST_POWER)
+        return predict(sizes[place]) if place < len(sizes) else predict(MAX_UNITS)._replace(n=None)
+
+    key = (effect.estimand, effect.claim_text, sd, level, examples)
+    return _PLANNED_MEMO.get_or_compute(key, (effect,), compute)
+
+
+_PLANNED_MEMO = Memo[PlannedSeeds]()
 
 
 def predict_seeds(

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from math import ceil, inf
 from random import Random
 from statistics import stdev
+from typing import Any
 
 import pytest
 
@@ -164,7 +165,7 @@ def test_looks_give_one_tree_in_ticket_order_and_survive_a_kill(objective: str) 
     given = make_settings(max_seeds=20, num_seeds=5, agenda=StageLimits(nodes=3))
 
     def search(timing: int, places: int) -> MemoryLog:
-        changes = given.model_dump() | {"num_workers": places}
+        changes: dict[str, Any] = given.model_dump() | {"num_workers": places}
         return run_whole_search(buggy=0.0, world=Early, plan=plan, timing=timing, **changes)[0]
 
     whole = search(0, 2)
