@@ -30,7 +30,7 @@ from labwright.record.claims.hypothesis_tests import decide_hypotheses, find_dec
 from labwright.record.claims.part_effects import format_report_claims, list_measured_claims, list_report_claims
 from labwright.record.claims.question_results import find_question_results
 from labwright.record.claims.requested_estimates import add_measured_arms, compute_requested_estimates, list_requests
-from labwright.record.claims.sentences import list_effect_datasets, list_outcome_words
+from labwright.record.claims.sentences import list_effect_datasets
 from labwright.record.estimands import find_effect_metric, list_cells_read
 from labwright.record.reducers.run_state import RunState
 from labwright.record.reference_baselines import compute_reference_claims
@@ -213,7 +213,6 @@ FORM_NAMES = {
     "high": "upper end of the interval",
     "n": "replicates",
     "pm": "mean and standard deviation",
-    "ci_examples": "interval over test examples",
     "p": "p of the t test, corrected for the other parts",
     "relative": "per cent of the baseline",
     "confidence": "confidence of the interval, per cent",
@@ -273,7 +272,8 @@ class NumberTracer:
         self._effects: dict[str, TracedEffect] = {}
         """Effects of hypotheses, and estimates that the paper asked for, by key with form."""
         for one in decide_hypotheses(state):
-            what = f"effect of a hypothesis, {', '.join(list_outcome_words(one))}"
+            words = dict.fromkeys((*(part.direction for part in one.parts), one.verdict))
+            what = f"effect of a hypothesis, {', '.join(words)}"
             effects = {key: TracedEffect(what, part) for key, part in one.parts_by_key.items()}
             self._add_effects(effects, format_decisions([one], plan))
         for one in compute_requested_estimates(state, list_requests(state))[0]:

@@ -28,7 +28,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from importlib import import_module
 from itertools import product
-from math import inf
 from random import Random
 from typing import Any, Literal, NamedTuple, TypeGuard
 
@@ -632,9 +631,7 @@ def _find_claim_fault(effect: Effect, metric: MetricSpec, possible: Sequence[flo
             "a share of an effect is written as a ratio: estimand '(a - c) / (b - c)', claim 'at most' (or 'at "
             "least') and `bound`, the share"
         )
-    low, high = {"at most": (-inf, effect.limit), "within": (-effect.limit, effect.limit)}.get(
-        claim, (effect.limit, inf)
-    )
+    low, high = effect.claimed_range
     said = f"the smallest effect of {effect.smallest:g}" if bound is None else f"its bound of {bound:g}"
     if min(possible) > low and max(possible) < high:
         return f"no measurement can refute it: it is always on the claimed side of {said}"

@@ -15,7 +15,7 @@ from typing import Any
 from labwright.record.cell_status import compute_node_cells
 from labwright.record.claims.estimates import Claim, compute_claims, compute_paper_claims
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema import FrozenModel, Scalar
+from labwright.record.schema import Scalar
 from labwright.record.schema.data_plan import (
     DatasetFacts,
     Hyperparameter,
@@ -150,17 +150,9 @@ def compute_reference_claims(state: RunState) -> list[Claim]:
     )
 
 
-class ReferenceWin(FrozenModel):
-    """A reference model that beats every baseline and method on a dataset, each at its best level."""
-
-    dataset: str
-    reference: Claim
-    best: Claim
-
-
-def find_reference_wins(state: RunState) -> tuple[ReferenceWin, ...]:
-    """Return, for each dataset, the reference model whose mean of the primary metric beats that of every arm, if there
-    is one.
+def find_reference_wins(state: RunState) -> tuple[Claim, ...]:
+    """Return, for each dataset, the value of the reference model whose mean of the primary metric beats that of every
+    baseline and method, each at its best level, if there is one.
 
     Means are compared without a test, since a better reference model counts against the study.
     """
@@ -175,9 +167,7 @@ def find_reference_wins(state: RunState) -> tuple[ReferenceWin, ...]:
 
     own = [one for one in compute_paper_claims(state) if one.arm in plan.compared_arms]
     found = compute_reference_claims(state)
-    pairs = [(use.name, best(found, use.name), best(own, use.name)) for use in plan.datasets]
+    pairs = [(best(found, use.name), best(own, use.name)) for use in plan.datasets]
     return tuple(
-        ReferenceWin(dataset=name, reference=rung, best=arm)
-        for name, rung, arm in pairs
-        if rung is not None and arm is not None and sign * rung.mean > sign * arm.mean
+        rung for rung, arm in pairs if rung is not None and arm is not None and sign * rung.mean > sign * arm.mean
     )

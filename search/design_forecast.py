@@ -19,12 +19,11 @@ from math import floor, sqrt
 from statistics import fmean, median, stdev
 from typing import NamedTuple
 
-from labwright.record.claims.hypothesis_tests import compute_unit_values, read_replicate_values
+from labwright.record.claims.hypothesis_tests import estimate_over_seeds, read_replicate_values
 from labwright.record.claims.planned_seeds import compute_planned_seeds, predict_seeds
 from labwright.record.estimands import (
     CellRef,
     EstimandError,
-    MissingCell,
     find_effect_metric,
     find_hypothesis_faults,
     is_contrast,
@@ -321,10 +320,7 @@ def read_spreads(state: RunState) -> dict[tuple[str, str], float]:
     runs = [read_replicate_values(state.nodes[name]) for name in most]
     found: dict[tuple[str, str], float] = {}
     for one, effect in plan.confirmatory_effects:
-        try:
-            values = compute_unit_values(plan, one.model_copy(update={"unit": "seeds"}), effect, runs).values
-        except (MissingCell, EstimandError):
-            continue
+        values = estimate_over_seeds(plan, effect, runs).values
         if len(values) >= 2:
             found[one.id, effect.estimand] = stdev(values)
     return found

@@ -27,9 +27,9 @@ from statistics import stdev
 from typing import Protocol
 
 from labwright.record.claims.estimates import MIN_REPLICATES, SIGNIFICANCE_LEVEL, find_winner, has_same_values
-from labwright.record.claims.hypothesis_tests import SKEWED_LEVEL_FACTOR, compute_unit_values, read_replicate_values
+from labwright.record.claims.hypothesis_tests import SKEWED_LEVEL_FACTOR, estimate_over_seeds, read_replicate_values
 from labwright.record.claims.planned_seeds import MAX_UNITS, compute_planned_seeds, compute_upper_deviation
-from labwright.record.estimands import CellRef, EstimandError, MissingCell, has_extreme, list_registered_cells
+from labwright.record.estimands import CellRef, has_extreme, list_registered_cells
 from labwright.record.events.search_events import ConfirmationLocked, LookTaken
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import DataPlan
@@ -143,11 +143,7 @@ def compute_wanted_seeds(
     claims = sum(one.confirmatory for one in plan.hypotheses)
     level, found = SIGNIFICANCE_LEVEL / max(1, claims), dict[str, int]()
     for one, effect in plan.confirmatory_effects:
-        by_seed = one.model_copy(update={"unit": "seeds"})
-        try:
-            values = compute_unit_values(plan, by_seed, effect, runs).values
-        except (MissingCell, EstimandError):
-            continue
+        values = estimate_over_seeds(plan, effect, runs).values
         if len(values) >= MIN_FRESH_SEEDS:
             factor = SKEWED_LEVEL_FACTOR if has_extreme(effect.estimand) else 1
             planned = compute_planned_seeds(effect, deviation(values), level=level * factor).n or MAX_UNITS

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from labwright.models.roles.experiment_code import MetricChange, Tables
-from labwright.models.roles.node_assessment import Statistic
+from labwright.record.claims.estimates import Claim
 from labwright.record.float_compare import subtract_rounded
 from labwright.record.schema.data_plan import DataPlan, Hyperparameter, Measurement, parse_arm, parse_level
 from labwright.record.schema.idea import UserAnchor
@@ -48,7 +48,7 @@ def _collect_values(measurements: Iterable[Measurement]) -> dict[Quantity, float
     return values
 
 
-def build_mean_tables(statistics: Sequence[Statistic], nodes: Iterable[Node], plan: DataPlan) -> Tables:
+def build_mean_tables(statistics: Sequence[Claim], nodes: Iterable[Node], plan: DataPlan) -> Tables:
     """Build tables from means over equally many replicates; without means, from the nodes' single seed."""
     single = build_tables(nodes, plan)
     if not any(one.name == plan.primary_metric.name for one in statistics):

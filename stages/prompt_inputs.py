@@ -9,9 +9,9 @@ from statistics import fmean
 
 from labwright.models.prompt_filters import cut_line
 from labwright.models.roles.experiment_code import CodeInputs, NodeBrief, NodeInFlight, NodeLine, RequiredMeasurements
-from labwright.models.roles.node_assessment import FeedbackInputs, Statistic
+from labwright.models.roles.node_assessment import FeedbackInputs
 from labwright.record.ablation_results import find_ablation
-from labwright.record.claims.estimates import Claim, has_same_values
+from labwright.record.claims.estimates import has_same_values
 from labwright.record.claims.open_questions import read_memory, select_studies
 from labwright.record.estimands import list_main_arms
 from labwright.record.event_log import Recorder
@@ -345,11 +345,6 @@ def build_node_line(node: Node, plan: DataPlan) -> NodeLine:
 def read_plotting_reference(context: RunContext) -> str:
     """Return the part of the `lab` reference that a plotting script needs."""
     return context.lab_reference[context.lab_reference.index("## plots.py") :]
-
-
-def to_statistic(claim: Claim) -> Statistic:
-    """Convert a claim to the form that prompts and figure scripts see."""
-    return Statistic.model_validate({name: getattr(claim, name) for name in Statistic.model_fields})
 
 
 # Records of earlier studies for the prompts of this one, read once from a memory (`record.claims.open_questions`).

@@ -180,17 +180,7 @@ def expand_macros(draft: PaperDraft, state: RunState) -> PaperDraft:
         found = (setups if use.macro == "setup" else values).get(use.key)
         return str(use) if found is None else to_plain_text(found)
 
-    def read(text: str) -> str:
-        return fill_macros(text, value)
-
-    return draft.model_copy(
-        update={
-            "title": read(draft.title),
-            "abstract": read(draft.abstract),
-            "sections": tuple(one.model_copy(update={"body": read(one.body)}) for one in draft.sections),
-            "captions": {name: read(text) for name, text in draft.captions.items()},
-        }
-    )
+    return draft.with_parts({name: fill_macros(text, value) for name, text in draft.parts.items()})
 
 
 def list_accepted(state: RunState) -> list[MissingAblation]:

@@ -11,8 +11,8 @@ from statistics import fmean
 from typing import TypeVar
 
 from labwright.models.client import ModelClient
-from labwright.models.roles.node_assessment import SUMMARY, Statistic, SummaryInputs
-from labwright.record.claims.differences import ClaimDifference, compute_differences
+from labwright.models.roles.node_assessment import SUMMARY, SummaryInputs
+from labwright.record.claims.differences import compute_differences
 from labwright.record.claims.estimates import (
     Claim,
     compute_validation_claims,
@@ -42,16 +42,10 @@ from labwright.search.stage_snapshot import (
     nodes_before_marks,
 )
 from labwright.stages.difference_tables import build_mean_tables
-from labwright.stages.prompt_inputs import (
-    build_node_line,
-    describe_failures,
-    list_arm_settings,
-    to_statistic,
-    trace_branch,
-)
+from labwright.stages.prompt_inputs import build_node_line, describe_failures, list_arm_settings, trace_branch
 from labwright.stages.run_context import RunContext
 
-Estimate = TypeVar("Estimate", Statistic, ClaimDifference)
+Estimate = TypeVar("Estimate", bound=Claim)
 MIN_INTERVAL_REPLICATES = 3
 """Minimum number of replicates for an interval: with two, its half-width would be nine standard deviations."""
 MAX_REPORT_KEYS = 12
@@ -174,7 +168,7 @@ def build_summary_inputs(context: RunContext, stage: StageName, decision_id: int
         by_key.setdefault(claim.key, claim)
     claims = sorted(by_key.values(), key=lambda claim: planned.index(claim.name))
     limit = state.with_decision_context(decision_id).limit_reason
-    shown = tuple(_hide_wide_interval(to_statistic(claim)) for claim in claims)
+    shown = tuple(map(_hide_wide_interval, claims))
     runs = [one for one in find_trusted_replicates(state, best.id) if one.status == "good"] if best is not None else []
     return SummaryInputs(
         **dict(context.build_study_inputs(decision_id)),

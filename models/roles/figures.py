@@ -7,8 +7,8 @@ from typing import Literal
 from pydantic import Field
 
 from labwright.models.roles.experiment_code import StudyInputs, Tables
-from labwright.models.roles.node_assessment import Statistic
 from labwright.models.roles.role import TYPICAL_IMAGE_TOKENS, Role
+from labwright.record.claims.estimates import Claim
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import DataPlan, Measurement
 from labwright.record.schema.paper import FigureFacts, FigurePlacement, FigureReview, PaperFigureReview
@@ -126,7 +126,7 @@ class FiguresInputs(StudyInputs):
     """For role `figures`: the paper's final figures from recorded arrays; answered by `FigureScript`."""
 
     arrays: tuple[ArrayBrief, ...]
-    statistics: tuple[Statistic, ...] = Field(description="also in inputs/statistics.json, as a list of these objects")
+    statistics: tuple[Claim, ...] = Field(description="also in inputs/statistics.json, as a list of objects")
     tables: Tables = Field(
         default=Tables(), description="tables of these means; self-reported values of the winning node"
     )

@@ -13,6 +13,7 @@ from pydantic.json_schema import SkipJsonSchema
 from labwright.models.roles.experiment_code import NodeBrief, NodeInputs, NodeLine, StudyInputs, Tables
 from labwright.models.roles.role import Role
 from labwright.record.claims.differences import ClaimDifference
+from labwright.record.claims.estimates import Claim
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import Arm, Measurement, MetricSpec
 from labwright.record.schema.hypotheses import HypothesisDecision
@@ -58,20 +59,6 @@ class Preference(FrozenModel):
 COMPARE = Role("compare", CompareInputs, Preference, temperature=0.0, prompt_tokens=20_000, typical_tokens=(7000, 300))
 
 
-class Statistic(FrozenModel):
-    """A mean over replicates. `low` and `high` are the 95 % interval (Student t); None if n < 2."""
-
-    key: str
-    name: str
-    dataset: str
-    condition: str
-    mean: float
-    sd: float | None
-    n: int
-    low: float | None
-    high: float | None
-
-
 class SummaryInputs(StudyInputs):
     """For role `summary`; answered by `StageReport`. Validation results only."""
 
@@ -87,7 +74,7 @@ class SummaryInputs(StudyInputs):
     best_plan: str = ""
     settings: tuple[ChosenSetting, ...] = Field(default=(), description="settings of the best node's arms")
     reasons: tuple[str, ...] = ()
-    statistics: tuple[Statistic, ...] = Field(default=(), description="metrics of the plan; no interval where n < 3")
+    statistics: tuple[Claim, ...] = Field(default=(), description="metrics of the plan; no interval where n < 3")
     differences: tuple[ClaimDifference, ...] = Field(
         default=(), description="paired over seeds, for metrics of the plan"
     )

@@ -8,12 +8,16 @@ the spread is unknown: the claim has no standard deviation or interval, rather t
 Limits: a claim may be uninteresting, and the code behind a `logged` value may be wrong. The correction covers the
 hypotheses of this paper, but not those of other runs or the search's choice among nodes.
 
-  estimates         claims: means over replicates, their spread, and tests
-  differences       paired differences between arms, all exploratory
-  intervals         intervals of means and ratios over seeds and test examples
-  looks             when hypotheses are tested, and at which share of the level
-  planned_seeds     how many seeds a claim needs
-  hypothesis_tests  decisions on the hypotheses of the plan
-  caveats           caveats to a verdict: fewer tuning trials, a published value that a baseline misses
-  formatting        printed forms in a paper
+  estimates            claims: means over replicates, their spread, and tests
+  differences          paired differences between arms, all exploratory; intervals over seeds and test examples
+  floor                arms that are no better than a constant prediction
+  planned_seeds        how many seeds a claim needs
+  hypothesis_tests     decisions on the hypotheses of the plan
+  requested_estimates  further estimates that a paper or an addendum asks for
+  setting_controls     whether tuned settings may explain a difference; the tuning of all arms
+  sentences            outcomes in words; caveats: fewer tuning trials, a published value that a baseline misses
+  formatting           printed forms in a paper
+  part_effects         effects of the parts of a repository
+  question_results     what the experiment of a question measured
+  open_questions       what a study leaves to a next one
 """

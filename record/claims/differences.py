@@ -10,6 +10,7 @@ Limits: intervals are not corrected for the number of pairs.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from importlib import import_module
@@ -300,14 +301,17 @@ def compute_differences(state: RunState, claims: Sequence[Claim]) -> list[ClaimD
     against = {"method": "baseline", "ablation": "method"}
     caveats, swapped = CaveatFinder(state, claims), find_swapped_arms(plan)
 
+    places = defaultdict[tuple[str, ...], list[Claim]](list)
+    for one in (one for one in claims if one.name in higher):
+        places[one.name, one.dataset, one.split, one.level].append(one)
+
     def is_compared(a: Claim, b: Claim) -> bool:
-        if (a.name, a.dataset, a.split, a.level) != (b.name, b.dataset, b.split, b.level) or a.name not in higher:
-            return False
         if a.arm in swapped:
             return b.arm == swapped[a.arm][1]
         return roles.get(b.arm, "ablation") == against.get(roles.get(a.arm, "ablation"))
 
-    pairs = [(a, b) for a in claims for b in claims if is_compared(a, b) and set(a.seeds) & set(b.seeds)]
+    every = ((a, b) for a in claims for b in places.get((a.name, a.dataset, a.split, a.level), ()))
+    pairs = [(a, b) for a, b in every if is_compared(a, b) and set(a.seeds) & set(b.seeds)]
     found = ((a, b, build_difference(state, a, b, higher=higher[a.name])) for a, b in pairs)
     return [one.model_copy(update={"caveats": caveats.find_caveats(a, b)}) for a, b, one in found]
 

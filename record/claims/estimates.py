@@ -227,11 +227,6 @@ class Claim(FrozenModel):
         """The split that readers are told; empty if only the code itself knows on which data it computed the value."""
         return "" if (self.split, self.grade) == ("validation", "logged") else self.split
 
-    @property
-    def is_constant(self) -> bool:
-        """Whether several seeds gave the same value, so the spread is unknown."""
-        return self.n > 1 and self.sd is None
-
 
 def compute_validation_claims(state: RunState, node: str) -> list[Claim]:
     """Return claims over the replicates of a node, on validation data."""

@@ -39,10 +39,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from math import inf, nan
+from math import inf, isfinite, nan
 from statistics import fmean, stdev
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from labwright.record.claims.differences import MeanEstimate, RatioEstimate, compute_mean_p, estimate_mean, solve_level
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, find_trusted_replicates, find_winner
@@ -67,7 +67,7 @@ from labwright.record.estimands import (
 from labwright.record.events.search_events import LookTaken
 from labwright.record.float_compare import differs_beyond_rounding
 from labwright.record.reducers.run_state import RunState
-from labwright.record.schema.data_plan import DataPlan, Measurement, ResampledInterval
+from labwright.record.schema.data_plan import DataPlan, DatasetFacts, Measurement, ResampledInterval
 from labwright.record.schema.decisions import build_look_weights, combine_look_p
 from labwright.record.schema.hypotheses import (
     Effect,
@@ -76,6 +76,7 @@ from labwright.record.schema.hypotheses import (
     Hypothesis,
     HypothesisDecision,
     HypothesisVerdict,
+    IntervalUnit,
 )
 from labwright.record.schema.nodes import Attempt, Node
 
@@ -143,16 +144,7 @@ def list_effect_keys(hypothesis: Hypothesis) -> dict[str, Effect]:
     return {f"hypothesis/{hypothesis.id}/{name}": effect for name, effect in effects.items()}
 
 
-class HasColumns(Protocol):
-    """A dataset with its possible cluster columns: their values, and the number of clusters in test."""
-
-    @property
-    def meta(self) -> Mapping[str, Sequence[str]]: ...
-    @property
-    def meta_in_test(self) -> Mapping[str, int]: ...
-
-
-def find_cluster_faults(plan: DataPlan, known: Mapping[str, HasColumns]) -> Iterator[str]:
+def find_cluster_faults(plan: DataPlan, known: Mapping[str, DatasetFacts]) -> Iterator[str]:
     """Yield the reasons why the test examples that a hypothesis reads cannot be clustered as it requires, one
     sentence each.
     """
@@ -386,7 +378,9 @@ def decide_from_looks(
     measured = {
         one.id: [
             [
-                _estimate_effect(plan, one, effect, sample.runs, sample.find_resampled(format_effect_key(one, number)))
+                _estimate_effect(
+                    plan, one.unit, effect, sample.runs, sample.find_resampled(format_effect_key(one, number))
+                )
                 for sample in list_samples(one)
             ]
             for number, effect in enumerate(list_estimated_effects(one))
@@ -452,38 +446,21 @@ def compute_holm_levels(p_values: Sequence[float | None]) -> list[float]:
     return levels
 
 
-class UnitValues(NamedTuple):
-    """The values of an effect by unit, and the reasons why other seeds have none."""
-
-    values: tuple[float, ...] = ()
-    seeds: tuple[int, ...] = ()
-    diverged: Mapping[str, int] = {}
-    """Arm that the effect reads -> number of seeds with which it diverged."""
-    ran: int = 0
-    left_out: tuple[str, ...] = ()
-    quotients: tuple[tuple[float, float], ...] = ()
-    """For a quotient over seeds: numerator and divisor with each seed."""
-
-
 class _EffectEstimate(NamedTuple):
     """An effect before its interval is computed: its mean with its spread, or the reason why there is none."""
 
-    effect: Effect
-    units: UnitValues = UnitValues()
+    base: EffectDecision
+    """Its values by unit, and the reasons why other seeds have none."""
+    quotients: tuple[tuple[float, float], ...] = ()
+    """For a quotient over seeds: numerator and divisor with each seed."""
     found: MeanEstimate | RatioEstimate | None = None
     covers_examples: bool = False
     """Whether the spread over test examples is known, even if seeds share none of it."""
-    why: str = ""
 
     @property
     def level_factor(self) -> float:
         """The factor by which the level of the interval is multiplied."""
-        return SKEWED_LEVEL_FACTOR if has_extreme(self.effect.estimand) else 1.0
-
-    @property
-    def mean(self) -> float | None:
-        """The estimate."""
-        return self.found.mean if self.found is not None else fmean(self.units.values) if self.units.values else None
+        return SKEWED_LEVEL_FACTOR if has_extreme(self.base.effect.estimand) else 1.0
 
     def compute_interval(self, level: float) -> tuple[float, float]:
         """Return the interval at a level; the whole line if the divisor of a ratio may be zero."""
@@ -492,10 +469,8 @@ class _EffectEstimate(NamedTuple):
 
     def compute_p(self) -> float:
         """Return the level at which the interval just supports the claim about the effect."""
-        limit = self.effect.limit
-        if self.effect.claim == "within":
-            return max(self._compute_p_of_side(-limit, 1.0), self._compute_p_of_side(limit, -1.0))
-        return self._compute_p_of_side(limit, -1.0 if self.effect.claim == "at most" else 1.0)
+        least, most = self.base.effect.claimed_range
+        return max(self._compute_p_of_side(end, sign) for end, sign in ((least, 1.0), (most, -1.0)) if isfinite(end))
 
     def _compute_p_of_side(self, bound: float, sign: float) -> float:
         """Return the level at which the interval just lies above (1) or below (-1) a bound."""
@@ -507,62 +482,60 @@ class _EffectEstimate(NamedTuple):
 
 
 def _estimate_effect(
-    plan: DataPlan, one: Hypothesis, effect: Effect, runs: Sequence[ReplicateValues], over: ResampledInterval | None
+    plan: DataPlan, unit: IntervalUnit, effect: Effect, runs: Sequence[ReplicateValues], over: ResampledInterval | None
 ) -> _EffectEstimate:
     try:
-        units = compute_unit_values(plan, one, effect, runs)
-    except MissingCell as gap:
-        return _EffectEstimate(effect, why=f"{gap} was not measured by the node that decides")
-    except EstimandError as error:
-        return _EffectEstimate(effect, why=str(error))
-    found = _EffectEstimate(effect, units)
-    if units.values and len(units.values) < 2:
-        return found._replace(why="one unit shows no spread")
-    if not units.values:
-        diverged = "training diverged with every seed" if any(units.diverged.values()) else "nothing was measured"
-        return found._replace(why=next(iter(units.left_out), "") or diverged)
-    if over is not None and one.unit == "seeds and clusters":
+        found = _collect_unit_values(plan, unit, effect, runs)
+    except (MissingCell, EstimandError) as error:
+        why = f"{error} was not measured by the node that decides" if isinstance(error, MissingCell) else str(error)
+        return _EffectEstimate(EffectDecision(effect=effect, values=(), why=why))
+    base, why, sampled = found.base, "", over if "and" in unit else None
+    if not base.values:
+        diverged = "training diverged with every seed" if any(base.diverged.values()) else "nothing was measured"
+        why = next(iter(base.left_out), "") or diverged
+    elif len(base.values) < 2:
+        why = "one unit shows no spread"
+    elif over is not None and unit == "seeds and clusters":
         if over.sd is None or over.reason:
-            return found._replace(why=f"the spread over clusters is unknown: {over.reason or 'a score has no value'}")
-        if over.worth and over.clusters < MIN_CLUSTERS:
-            return found._replace(why=f"{over.clusters} clusters, at least {MIN_CLUSTERS} needed")
-    sampled = over if "and" in one.unit else None
-    found = found._replace(covers_examples=sampled is not None and bool(sampled.shared or sampled.sd))
-    estimate = _estimate_from_units(units, sampled, absolute=is_change(effect.estimand))
-    if not estimate.spread.is_known:
-        return found._replace(why="every seed gave the same: the spread is unknown")
-    return found._replace(found=estimate)
+            why = f"the spread over clusters is unknown: {over.reason or 'a score has no value'}"
+        elif over.worth and over.clusters < MIN_CLUSTERS:
+            why = f"{over.clusters} clusters, at least {MIN_CLUSTERS} needed"
+    if not why:
+        estimate = _estimate_from_units(found, sampled)
+        if estimate.spread.is_known:
+            covers_examples = sampled is not None and bool(sampled.shared or sampled.sd)
+            base = base.model_copy(update={"mean": estimate.mean})
+            return found._replace(base=base, found=estimate, covers_examples=covers_examples)
+        why = "every seed gave the same: the spread is unknown"
+    return found._replace(base=base.model_copy(update={"why": why}))
 
 
-def _estimate_from_units(
-    units: UnitValues, over: ResampledInterval | None, *, absolute: bool
-) -> MeanEstimate | RatioEstimate:
-    """Return the mean of an effect, or the ratio of means, with its spread over units and, if known, over examples.
-
-    `absolute`: the sign of the ratio's divisor is ignored.
-    """
+def _estimate_from_units(units: _EffectEstimate, over: ResampledInterval | None) -> MeanEstimate | RatioEstimate:
+    """Return the mean of an effect, or the ratio of means, with its spread over units and, if known, over examples. The
+    sign of the divisor of a relative change is ignored."""
     freedom, shared = (over.worth - 1.0 if over.worth else inf, over.shared) if over is not None else (inf, ())
     if units.quotients:
         above, below, both = shared or (0.0, 0.0, 0.0)
-        sign = -1.0 if absolute and fmean(b for _, b in units.quotients) < 0 else 1.0
+        is_negative = is_change(units.base.effect.estimand) and fmean(b for _, b in units.quotients) < 0
+        sign = -1.0 if is_negative else 1.0
         return RatioEstimate(
             tuple(a for a, _ in units.quotients),
             tuple(sign * b for _, b in units.quotients),
             (above, below, sign * both),
             freedom,
         )
-    return estimate_mean(units.values, shared[0] if shared else 0.0, freedom)
+    return estimate_mean(units.base.values, shared[0] if shared else 0.0, freedom)
 
 
-def compute_unit_values(
-    plan: DataPlan, hypothesis: Hypothesis, effect: Effect, runs: Sequence[ReplicateValues]
-) -> UnitValues:
+def _collect_unit_values(
+    plan: DataPlan, unit: IntervalUnit, effect: Effect, runs: Sequence[ReplicateValues]
+) -> _EffectEstimate:
     """Return the values of an effect by unit: a seed, or a dataset with its mean over seeds.
 
     Raises `MissingCell` if a dataset that is a unit has no value, and `EstimandError`.
     """
-    quotient = split_quotient(effect.estimand) if has_ratio_of_means(hypothesis, effect) else None
-    by_dataset = hypothesis.unit == "datasets" and bool(runs)
+    quotient = split_quotient(effect.estimand) if unit != "datasets" else None  # there it is a mean of quotients
+    by_dataset = unit == "datasets" and bool(runs)
     quotients, found, means = list[tuple[float, float]](), list[tuple[int, float]](), list[float]()
     left_out, diverged, ran = list[str](), Counter[str](), 0
     for dataset in [use.name for use in plan.datasets] if by_dataset else [""]:
@@ -588,22 +561,23 @@ def compute_unit_values(
                 raise MissingCell(CellRef(dataset, "every arm", ""), " together, with any seed,")
             means.append(fmean(value for _, value in found[before:]))
     cells = list_cells_read(effect.estimand, plan, find_effect_metric(effect, plan))
-    return UnitValues(
-        tuple(means if hypothesis.unit == "datasets" else (value for _, value in found)),
-        () if hypothesis.unit == "datasets" else tuple(seed for seed, _ in found),
-        {place.arm: diverged[place.arm] for place in cells} if ran else {},
-        ran,
-        tuple(left_out),
-        tuple(quotients),
+    values = tuple(means if unit == "datasets" else (value for _, value in found))
+    base = EffectDecision(
+        effect=effect,
+        values=values,
+        seeds=() if unit == "datasets" else tuple(seed for seed, _ in found),
+        mean=fmean(values) if values else None,
+        diverged={place.arm: diverged[place.arm] for place in cells} if ran else {},
+        ran=ran,
+        left_out=tuple(left_out),
     )
+    return _EffectEstimate(base, tuple(quotients))
 
 
-def has_ratio_of_means(hypothesis: Hypothesis, effect: Effect) -> bool:
-    """Return whether an effect is a quotient of cells that is estimated as a ratio of means over seeds.
-
-    With datasets as the unit, it is the mean of the units' quotients.
-    """
-    return hypothesis.unit != "datasets" and split_quotient(effect.estimand) is not None
+def estimate_over_seeds(plan: DataPlan, effect: Effect, runs: Sequence[ReplicateValues]) -> EffectDecision:
+    """Return the estimate of an effect that is not registered, with its 95 % interval over seeds alone."""
+    found = _estimate_effect(plan, "seeds", effect, runs, None)
+    return _decide_effect([found], SIGNIFICANCE_LEVEL, [1.0], ended=False)
 
 
 def compute_effect_value(
@@ -677,39 +651,30 @@ def _decide_effect(
 ) -> EffectDecision:
     """Decide an effect from its estimates at one or more looks."""
     part, own = looks[-1], level * weights[-1]
-    base = EffectDecision(
-        effect=part.effect,
-        values=part.units.values,
-        seeds=part.units.seeds,
-        why=part.why,
-        mean=part.mean,
-        diverged=dict(part.units.diverged),
-        ran=part.units.ran,
-        left_out=part.units.left_out,
-    )
-    if part.found is None or part.mean is None:
+    base, effect = part.base, part.base.effect
+    if part.found is None or base.mean is None:
         return base
     pairs = zip(looks, weights, strict=True)
     ends = [one.compute_interval(level * weight) for one, weight in pairs if one.found is not None]
     low, high = max(end for end, _ in ends), min(end for _, end in ends)
-    verdict = classify_claim(*((low, high) if low <= high else ends[-1]), part.effect)
-    if not low <= part.mean <= high:
+    verdict = classify_claim(*((low, high) if low <= high else ends[-1]), effect)
+    if not low <= base.mean <= high:
         low, high = ends[-1]
     if low == -inf or high == inf:
         return base.model_copy(update={"why": "the divisor is not clearly different from zero"})
-    earlier = "decided at an earlier look" if verdict != classify_claim(low, high, part.effect) else ""
+    earlier = "decided at an earlier look" if verdict != classify_claim(low, high, effect) else ""
     spread, own_level, is_open, needed = part.found.spread, own * part.level_factor, verdict == "open", None
     if is_open:
-        needed = count_precise_units(spread, len(part.units.values), part.effect.smallest, own_level)
+        needed = count_precise_units(spread, len(base.values), effect.smallest, own_level)
     return base.model_copy(
         update={
             "low": low,
             "high": high,
-            "direction": classify_direction(low, high, part.effect),
+            "direction": classify_direction(low, high, effect),
             "verdict": verdict,
             "examples": part.covers_examples,
             "floor": spread.compute_floor(own_level),
-            "sd": stdev(part.units.values) if differs_beyond_rounding(part.units.values) else None,
+            "sd": stdev(base.values) if differs_beyond_rounding(base.values) else None,
             "why": "" if is_open else earlier,
             "needed": needed,
             "optimistic": ended and not is_open,
@@ -727,10 +692,7 @@ def classify_direction(low: float, high: float, effect: Effect) -> EffectDirecti
 
 def classify_claim(low: float, high: float, effect: Effect) -> HypothesisVerdict:
     """Return whether an interval supports or refutes the claim about an effect."""
-    limit = effect.limit
-    if effect.claim == "within":
-        inside, outside = -limit < low and high < limit, low > limit or high < -limit
-    else:
-        above, below = low > limit, high < limit
-        inside, outside = (below, above) if effect.claim == "at most" else (above, below)
-    return "supported" if inside else "refuted" if outside else "open"
+    least, most = effect.claimed_range
+    if least < low and high < most:
+        return "supported"
+    return "refuted" if high < least or low > most else "open"

@@ -55,8 +55,7 @@ def list_surprises(state: RunState) -> tuple[StudyFinding, ...]:
         quote = f"{each.surprise and each.surprise.finding} (its control {each.ablation.name}: {each.outcome})"
         found.append(StudyFinding(key=f"ablation/{each.ablation.name}", verdict="surprise", quote=quote))
     for win in find_reference_wins(state) if state.search.data_plan is not None else ():
-        model, mean = win.reference.condition, win.reference.mean
-        quote = f"the reference model {model} beats every arm on {win.dataset} ({mean:.4g})"
+        quote = f"the reference model {win.condition} beats every arm on {win.dataset} ({win.mean:.4g})"
         found.append(StudyFinding(key=f"reference/{win.dataset}", verdict="better", quote=quote))
     return tuple(found)
 

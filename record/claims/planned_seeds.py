@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from labwright.record.claims.differences import Spread
 from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, TARGET_TEST_POWER
+from labwright.record.internal_errors import Memo
 from labwright.record.schema.hypotheses import PRECISE_SHARE, Effect
 
 MAX_UNITS = 10_000
@@ -55,12 +56,21 @@ def compute_planned_seeds(
     """Return the seeds at which an effect's claim is supported with 80 % power at its design value.
 
     `sd` is that of the effect between seeds, `examples` its variance over test examples that all seeds share. `level`
-    is that of the look that should suffice: the level after correction times the weight of the look.
+    is that of the look that should suffice: the level after correction times the weight of the look. The search asks
+    for the same at every decision, so it is kept.
     """
-    sizes = _list_sample_sizes()
-    predict = partial(predict_seeds, effect, sd=sd, level=level, examples=examples)
-    place = bisect_left(sizes, True, key=lambda n: predict(n).power >= TARGET_TEST_POWER)
-    return predict(sizes[place]) if place < len(sizes) else predict(MAX_UNITS)._replace(n=None)
+
+    def compute() -> PlannedSeeds:
+        sizes = _list_sample_sizes()
+        predict = partial(predict_seeds, effect, sd=sd, level=level, examples=examples)
+        place = bisect_left(sizes, True, key=lambda n: predict(n).power >= TARGET_TEST_POWER)
+        return predict(sizes[place]) if place < len(sizes) else predict(MAX_UNITS)._replace(n=None)
+
+    key = (effect.estimand, effect.claim_text, sd, level, examples)
+    return _PLANNED_MEMO.get_or_compute(key, (effect,), compute)
+
+
+_PLANNED_MEMO = Memo[PlannedSeeds]()
 
 
 def predict_seeds(
@@ -86,9 +96,7 @@ def predict_seeds(
         ends = [((high - half - true) / error, (low + half - true) / error) for half in halves]
         return sum(max(0.0, float(special.ndtr(upper) - special.ndtr(lower))) for upper, lower in ends) / len(halves)
 
-    sides = {"within": (-effect.limit, effect.limit), "at most": (-inf, effect.limit)}
-    low, high = sides.get(effect.claim, (effect.limit, inf))
-    power = compute_probability(effect.design_value, low, high)
+    power = compute_probability(effect.design_value, *effect.claimed_range)
     equivalent = compute_probability(0.0, -effect.smallest, effect.smallest)
     return PlannedSeeds(n, power, equivalent, sum(halves) / len(halves), spread.compute_floor(level))
 

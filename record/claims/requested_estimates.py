@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import isclose
 from random import Random
@@ -20,11 +20,11 @@ from typing import NamedTuple
 
 from labwright.record.ablation_results import add_measured_arms
 from labwright.record.claims.differences import ClaimDifference, compute_differences
-from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, compute_paper_claims, find_added_replicates
+from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, Claim, compute_paper_claims, find_added_replicates
 from labwright.record.claims.formatting import format_estimate
 from labwright.record.claims.hypothesis_tests import (
     ReplicateValues,
-    decide_from_runs,
+    estimate_over_seeds,
     list_effect_keys,
     read_deciding_runs,
     read_values,
@@ -40,14 +40,11 @@ from labwright.record.estimands import (
 from labwright.record.reducers.run_state import RunState
 from labwright.record.result_macros import PrintedValue, format_key
 from labwright.record.schema.data_plan import Arm, DataPlan
-from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesis, HypothesisDecision
-from labwright.record.schema.paper import AddendumEstimate, EstimateRequest, PaperDraft
+from labwright.record.schema.hypotheses import Effect, EffectDecision, HypothesisDecision
+from labwright.record.schema.paper import AddendumEstimate, EstimateRequest, PaperDraft, SeedSet
 
 # Effects, alternatives and rivals of hypotheses that are the difference of two cells: such a pair has one estimate,
 # with its own interval.
-
-Sides = frozenset[tuple[str, str, str]]
-"""(dataset, metric, condition) of both sides of a difference."""
 
 
 def find_registered_pair(effect: Effect, plan: DataPlan) -> tuple[CellRef, CellRef] | None:
@@ -61,47 +58,26 @@ def find_registered_pair(effect: Effect, plan: DataPlan) -> tuple[CellRef, CellR
     return (first, second) if slope == 1 else (second, first) if slope == -1 else None
 
 
-def list_measured_keys(decisions: Iterable[HypothesisDecision]) -> frozenset[str]:
-    """Return the keys of the effects, alternatives and rivals that have an estimate: arms that no fresh seed measures
-    leave some without."""
-    return frozenset(key for one in decisions for key, part in one.parts_by_key.items() if part.mean is not None)
+def list_measured_parts(decisions: Iterable[HypothesisDecision]) -> dict[str, EffectDecision]:
+    """Return the effects, alternatives and rivals that have an estimate, by key: arms that no fresh seed measures leave
+    some without."""
+    return {key: part for one in decisions for key, part in one.parts_by_key.items() if part.mean is not None}
 
 
-def list_registered_pairs(
-    plan: DataPlan, measured: Collection[str] | None = None
-) -> dict[str, tuple[str, CellRef, CellRef]]:
-    """Return the metric and both cells of the pairs of all hypotheses, alternatives and rivals included, by key; with
-    `measured`, only of these keys."""
-    return {
-        key: (find_effect_metric(effect, plan).name, *pair)
-        for one in plan.hypotheses
-        for key, effect in list_effect_keys(one).items()
-        if (measured is None or key in measured) and (pair := find_registered_pair(effect, plan)) is not None
-    }
+def is_effect_key(key: str) -> bool:
+    """Return whether the key of an estimate is that of an effect of a hypothesis, not of an alternative or rival."""
+    return key.rpartition("/")[2].isdecimal()
 
 
-def list_registered_keys(plan: DataPlan, measured: Collection[str]) -> dict[str, tuple[str, int]]:
-    """Return the keys of registered and measured pairs, with their sign, by the key of the paired difference that an
-    effect, an alternative or a rival replaces: -1 if the difference has the opposite order."""
-    return {
-        _format_difference_key(metric, *sides): (key, sign)
-        for key, (metric, a, b) in reversed(list_registered_pairs(plan, measured).items())
-        for sign, sides in ((-1, (b, a)), (1, (a, b)))
-        if a.dataset == b.dataset
-    }
-
-
-def list_registered_sides(
-    plan: DataPlan | None, measured: Collection[str] | None = None, *, every: bool = False
-) -> frozenset[Sides]:
-    """Return the pairs of all hypotheses: of their effects or, with `every`, also of alternatives and rivals; with
-    `measured`, only of these keys."""
-    pairs = list_registered_pairs(plan, measured) if plan is not None else {}
-    return frozenset(
-        frozenset((place.dataset, metric, place.condition) for place in (a, b))
-        for key, (metric, a, b) in pairs.items()
-        if every or key.rpartition("/")[2].isdecimal()
-    )
+def list_registered_keys(parts: Mapping[str, EffectDecision], plan: DataPlan) -> dict[str, str]:
+    """Return the keys of those of these measured parts that are a difference of two arms, by the key of the paired
+    difference, in either order, that each replaces. Of several, that of an effect counts, otherwise the first."""
+    found = dict[str, str]()
+    for key in sorted(parts, key=is_effect_key, reverse=True):
+        pair, metric = find_registered_pair(parts[key].effect, plan), find_effect_metric(parts[key].effect, plan).name
+        for a, b in (pair, pair[::-1]) if pair is not None and pair[0].dataset == pair[1].dataset else ():
+            found.setdefault(_format_difference_key(metric, a, b), key)
+    return found
 
 
 MAX_ESTIMATES = 8
@@ -154,14 +130,18 @@ def compute_requested_estimates(
         for number, one in enumerate(requests, 1)
         if (fault := _find_fault(one, plan, number, times[one.name]))
     }
-    asked = [one for one in requests if one.name not in faults]
-    found: list[RequestedEstimate] = []
-    for one in asked:
-        alone = plan.model_copy(update={"hypotheses": (_to_hypothesis(one),)})
-        [decided] = decide_from_runs(alone, _read_runs(state, one), confirmed=False)
-        found.append(RequestedEstimate(one, decided.parts[0], plan))
-    differences = {one.key: one for one in compute_differences(state, compute_paper_claims(state))}
-    found = [_read_equal_difference(one, differences) for one in found]
+    claims = compute_paper_claims(state)
+    differences = {one.key: one for one in compute_differences(state, claims)}
+    registered = _read_registered_runs(state, claims)
+    added = [read_values(state, one) for one in find_added_replicates(state)]
+    runs: dict[SeedSet, list[ReplicateValues]] = {"registered": registered, "added": added, "all": registered + added}
+
+    def estimate(one: EstimateRequest) -> RequestedEstimate:
+        read = runs[one.seeds if isinstance(one, AddendumEstimate) else "registered"]
+        found = estimate_over_seeds(plan, _to_effect(one), read)
+        return _read_equal_difference(RequestedEstimate(one, found, plan), differences)
+
+    found = [estimate(one) for one in requests if one.name not in faults]
     faults |= {one.request.name: one.found.why or "it has no interval" for one in found if one.found.low is None}
     return (
         tuple(one for one in found if one.request.name not in faults),
@@ -169,20 +149,13 @@ def compute_requested_estimates(
     )
 
 
-def _read_runs(state: RunState, request: EstimateRequest) -> list[ReplicateValues]:
-    """Return the values of the runs that a request reads: the deciding runs, with those that only ablations measured
-    added by seed, or runs with the seeds of addenda.
-    """
-    seeds = request.seeds if isinstance(request, AddendumEstimate) else "registered"
-    added_runs = [read_values(state, one) for one in (find_added_replicates(state) if seeds != "registered" else ())]
-    if seeds == "added":
-        return added_runs
-    added: dict[int, dict[tuple[str, str, str], float]] = {}
-    for one in compute_paper_claims(state):
+def _read_registered_runs(state: RunState, claims: Iterable[Claim]) -> list[ReplicateValues]:
+    """Return the values of the deciding runs, with those of the paper's claims that only ablations measured by seed."""
+    by_seed: dict[int, dict[tuple[str, str, str], float]] = {}
+    for one in claims:
         for seed, value in zip(one.seeds, one.values, strict=True):
-            added.setdefault(seed, {})[one.dataset, one.condition, one.name] = value
-    runs = [one._replace(values={**added.get(one.seed, {}), **one.values}) for one in read_deciding_runs(state)]
-    return [*runs, *added_runs]
+            by_seed.setdefault(seed, {})[one.dataset, one.condition, one.name] = value
+    return [one._replace(values={**by_seed.get(one.seed, {}), **one.values}) for one in read_deciding_runs(state)]
 
 
 def _read_equal_difference(one: RequestedEstimate, differences: Mapping[str, ClaimDifference]) -> RequestedEstimate:
@@ -231,17 +204,6 @@ def _compare_effects(one: Effect, other: Effect, plan: DataPlan) -> int:
     return next((sign for sign in (1, -1) if all(isclose(a, sign * b, abs_tol=1e-9) for a, b in pairs)), 0)
 
 
-def _to_hypothesis(one: EstimateRequest) -> Hypothesis:
-    return Hypothesis(
-        id=one.name,
-        statement=one.purpose or one.name,
-        effects=(_to_effect(one),),
-        reason="exploratory",
-        unit="seeds",
-        confirmatory=False,
-    )
-
-
 def _to_effect(one: EstimateRequest) -> Effect:
     """Return the effect of a request; an estimate has no margin, so its direction and verdict mean nothing."""
     return Effect(estimand=one.estimand or "?", metric=one.metric, smallest=1.0, claim="positive")
@@ -276,5 +238,5 @@ def _find_fault(one: EstimateRequest, plan: DataPlan, number: int, times: int) -
     if isinstance(one, AddendumEstimate) and one.seeds != "registered":
         return ""
     registered, _ = find_registered_key(one, plan)
-    is_effect = registered.rpartition("/")[2].isdecimal()  # earlier drafts asked for rivals and alternatives
-    return f"it is registered: use the keys of {registered}" if is_effect else ""
+    # earlier drafts asked for rivals and alternatives
+    return f"it is registered: use the keys of {registered}" if is_effect_key(registered) else ""

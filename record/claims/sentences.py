@@ -27,11 +27,6 @@ _DIRECTION_PHRASES: dict[EffectDirection, str] = {
 }
 
 
-def list_outcome_words(one: HypothesisDecision) -> tuple[str, ...]:
-    """Return the directions of the effects of a hypothesis and its verdict, each word once."""
-    return tuple(dict.fromkeys((*(part.direction for part in one.parts), one.verdict)))
-
-
 def describe_support(part: EffectDecision) -> str:
     """Describe what the record supports about an effect: `it is above zero; open whether it is at least 0.03`."""
     claim = part.effect.claim_text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Literal
 
 from pydantic import Field
@@ -51,6 +52,12 @@ class Effect(FrozenModel):
         if self.claim == "positive":
             return 0.0
         return self.smallest if self.bound is None or self.claim == "within" else self.bound
+
+    @property
+    def claimed_range(self) -> tuple[float, float]:
+        """The values between which the claim holds, without both ends."""
+        ranges = {"at most": (-inf, self.limit), "within": (-self.limit, self.limit)}
+        return ranges.get(self.claim, (self.limit, inf))
 
     @property
     def design_value(self) -> float:

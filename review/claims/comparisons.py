@@ -38,7 +38,7 @@ from labwright.record.estimands import (
 from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
 from labwright.record.result_macros import ClaimKey, strip_form
 from labwright.record.schema.data_plan import ArmRole, DataPlan, MetricSpec, parse_arm, parse_level
-from labwright.record.schema.hypotheses import EffectDecision, HypothesisDecision
+from labwright.record.schema.hypotheses import Effect, EffectDecision, HypothesisDecision
 
 Cell = tuple[str, str, str]
 """Dataset, arm and level."""
@@ -313,7 +313,7 @@ class ClaimRecord:
             read = list_cells_read(part.effect.estimand, self.plan, metric)
         except EstimandError:
             return None
-        contrast = expand_contrast(part.effect.estimand, self.plan, part.effect.metric) or {}
+        contrast = expand_contrast(part.effect, self.plan) or {}
         read = sorted(read, key=lambda place: contrast.get((place.dataset, place.arm, place.level), 0.0) <= 0)
         return NumberReference(
             key=key,
@@ -357,17 +357,13 @@ class ClaimRecord:
     ) -> RecordedComparison | None:
         everywhere = decision is not None and decision.hypothesis.unit == "datasets"
         datasets = [one.name for one in self.plan.datasets] if everywhere else [""]
-        estimand, metric = part.effect.estimand, part.effect.metric
-        quotient = None if is_change(estimand) else split_quotient(estimand)
+        effect, plan = part.effect, self.plan
+        quotient = None if is_change(effect.estimand) else split_quotient(effect.estimand)
         sums: list[Contrast] = []
         for whole in quotient or (None,):
             terms: list[tuple[float, Cell]] = []
             for dataset in datasets:
-                found = (
-                    expand_contrast(estimand, self.plan, metric, dataset=dataset)
-                    if whole is None
-                    else _expand_sum(estimand, self.plan, metric, whole, dataset=dataset)
-                )
+                found = _expand_sum(effect, plan, whole, dataset) if whole else expand_contrast(effect, plan, dataset)
                 if not found:
                     return None
                 terms += [(weight / len(datasets), cell) for cell, weight in found.items()]
@@ -375,37 +371,34 @@ class ClaimRecord:
         return RecordedComparison(
             key=key,
             contrast=sums[0],
-            metric=metric or self.plan.primary_metric.name,
+            metric=effect.metric or plan.primary_metric.name,
             mean=part.mean,
             low=part.low,
             high=part.high,
             source=source,
-            margin=part.effect.smallest,
+            margin=effect.smallest,
             part=part,
             decision=decision,
             divisor=sums[1] if quotient else None,
         )
 
 
-def expand_contrast(estimand: str, plan: DataPlan, metric: str, *, dataset: str = "") -> Contrast | None:
-    """Return an estimand as a contrast of cells, of a relative change its numerator; None if it is not linear."""
-    quotient = split_quotient(estimand) if is_change(estimand) else None
-    found = _expand_sum(estimand, plan, metric, quotient[0] if quotient else estimand, dataset=dataset)
+def expand_contrast(effect: Effect, plan: DataPlan, dataset: str = "") -> Contrast | None:
+    """Return an effect as a contrast of cells, of a relative change its numerator; None if it is not linear."""
+    quotient = split_quotient(effect.estimand) if is_change(effect.estimand) else None
+    found = _expand_sum(effect, plan, quotient[0] if quotient else None, dataset)
     return found if found and abs(sum(found.values())) < _TOLERANCE else None
 
 
-def _expand_sum(
-    estimand: str, plan: DataPlan, metric: str, whole: str | Expression, *, dataset: str = ""
-) -> Contrast | None:
-    """Return `whole`, an estimand or a part of it, as a weighted sum of cells; None if it is not linear."""
+def _expand_sum(effect: Effect, plan: DataPlan, part: Expression | None, dataset: str) -> Contrast | None:
+    """Return an effect, or a part of its estimand, as a weighted sum of cells; None if it is not linear."""
     try:
-        spec = next(one for one in plan.metrics if one.name == metric) if metric else plan.primary_metric
-        places = [
-            place for place in list_cells_read(estimand, plan, spec, dataset=dataset) if not place.selection_split
-        ]
+        metric = find_effect_metric(effect, plan)
+        read = list_cells_read(effect.estimand, plan, metric, dataset=dataset)
+        places, whole = [place for place in read if not place.selection_split], part or effect.estimand
 
         def evaluate(values: Mapping[CellRef, float]) -> float:
-            return float(evaluate_estimand(whole, plan, spec, lambda place: values.get(place, 0.0), dataset=dataset))
+            return float(evaluate_estimand(whole, plan, metric, lambda place: values.get(place, 0.0), dataset=dataset))
 
         base = evaluate({})
         found = {place: evaluate({place: 1.0}) - base for place in places}
@@ -415,7 +408,7 @@ def _expand_sum(
             abs(base) < _TOLERANCE
             and abs(evaluate(drawn) - sum(weight * drawn[place] for place, weight in found.items())) < _TOLERANCE
         )
-    except (EstimandError, MissingCell, StopIteration):
+    except (EstimandError, MissingCell):
         return None
     contrast = {(at.dataset, at.arm, at.level): weight for at, weight in found.items() if abs(weight) > _TOLERANCE}
     return contrast if linear else None

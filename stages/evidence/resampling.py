@@ -21,6 +21,7 @@ few dozen examples.
 from __future__ import annotations
 
 from asyncio import to_thread
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from math import isfinite, sqrt
@@ -39,7 +40,6 @@ from labwright.record.claims.hypothesis_tests import (
     decide_after_look,
     find_deciding_nodes,
     format_effect_key,
-    has_ratio_of_means,
     list_estimated_effects,
     read_values,
 )
@@ -50,6 +50,7 @@ from labwright.record.estimands import (
     MissingCell,
     find_effect_metric,
     list_cells_read,
+    list_conditions_read,
     split_quotient,
 )
 from labwright.record.events.search_events import LookTaken, SealedTestScored
@@ -103,70 +104,86 @@ def resample_differences(state: RunState, folder: RunFolder) -> tuple[ResampledI
     """
     # Only values that the host scored from predictions, neither by code nor by the user's own scorer.
     own = {(scorer.dataset, metric.name) for scorer in state.search.scorers for metric in scorer.metrics}
-    found = list[ResampledInterval]()
-    by_dataset: dict[str, list[ClaimDifference]] = {facts.name: [] for facts in state.search.datasets}
-    for one in (one for one in compute_differences(state, compute_paper_claims(state)) if one.split == "test"):
-        is_scored = one.grade in ("scored", "computed") and (one.dataset, one.name) not in own
-        if is_scored and one.dataset in by_dataset:
-            by_dataset[one.dataset].append(one)
-        else:
-            found.append(_explain_missing(one, NOT_COMPUTED_REASON))
-    for facts in state.search.datasets:
-        found += _resample_dataset(state, folder, facts, by_dataset[facts.name])
-    return *found, *resample_effects(state, folder, find_deciding_nodes(state)[0])
+    every = [one for one in compute_differences(state, compute_paper_claims(state)) if one.split == "test"]
+    scored = [one for one in every if one.grade in ("scored", "computed") and (one.dataset, one.name) not in own]
+    return (
+        *(_explain_missing(one, NOT_COMPUTED_REASON) for one in every if one not in scored),
+        *resample_effects(state, folder, find_deciding_nodes(state)[0], scored),
+    )
 
 
 def _explain_missing(one: ClaimDifference, reason: str) -> ResampledInterval:
     return ResampledInterval(key=one.key, nodes=one.nodes, others=one.others, reason=reason)
 
 
-def resample_effects(state: RunState, folder: RunFolder, replicates: Sequence[Node]) -> Iterator[ResampledInterval]:
-    """Resample every effect of a hypothesis that generalises over examples, on all datasets that it uses, for the mean
-    over these replicates.
+def resample_effects(
+    state: RunState, folder: RunFolder, replicates: Sequence[Node], differences: Sequence[ClaimDifference] = ()
+) -> Iterator[ResampledInterval]:
+    """Resample these differences, and every effect of a hypothesis that generalises over examples, on all datasets that
+    it uses, for the mean over these replicates.
 
     Selections inside an effect are not resampled: they use the validation or dev values of their seed.
     """
     plan, nodes = state.search.data_plan, [one for one in replicates if one.status == "good"]
+    if plan is None:
+        return
     effects = [
-        (one, format_effect_key(one, number), effect)
-        for one in (plan.hypotheses if plan is not None else ())
+        (one, format_effect_key(one, number), effect, list_conditions_read([effect], plan))
+        for one in (plan.hypotheses if nodes else ())
         if one.unit in ("seeds and examples", "seeds and clusters")
         for number, effect in enumerate(list_estimated_effects(one))
     ]
-    if plan is None or not nodes or not effects:
-        return
-    facts, drawn = {one.name: one for one in state.search.datasets}, ResampledScores()
-    names = {find_effect_metric(effect, plan).name for *_, effect in effects}
-    read = {
-        (one.cluster, place.dataset, place.condition)
-        for one, _, effect in effects
-        for place in list_cells_read(effect.estimand, plan, find_effect_metric(effect, plan))
-    }
+    wanted = defaultdict[tuple[str, str], set[tuple[str, str, str]]](set)
+    for one in differences:
+        for condition, ran in ((one.condition, one.nodes), (one.other, one.others)):
+            wanted["", one.dataset] |= {(node, condition, one.name) for node in ran}
+    for one, _, _, read in effects:
+        for dataset, metric, condition in read:
+            wanted[one.cluster, dataset] |= {(node.id, condition, metric) for node in nodes}
+    drawn, facts = ResampledScores(), {one.name: one for one in state.search.datasets}
     samples: dict[tuple[str, str], SampleSize] = {}
     reasons: dict[tuple[str, str], str] = {}
-    for cluster, dataset in sorted({one[:2] for one in read}):
-        wanted = {(node.id, condition) for node in nodes for *where, condition in read if where == [cluster, dataset]}
+    for (cluster, dataset), scores in sorted(wanted.items()):
         try:
-            samples[cluster, dataset], values = _draw_scores(
-                state, folder, facts[dataset], wanted, names=names, cluster=cluster
-            )
+            samples[cluster, dataset], values = _draw_scores(state, folder, facts[dataset], scores, cluster=cluster)
             drawn |= {(cluster, dataset, *key): each for key, each in values.items()}
         except SubmissionRefused as error:
             reasons[cluster, dataset] = str(error)
+    for one in differences:
+        if (why := reasons.get(("", one.dataset))) is not None:
+            yield _explain_missing(one, why)
+        else:
+            yield _resample_difference(one, drawn, samples["", one.dataset])
     runs = [read_values(state, node) for node in nodes]
-    for hypothesis, key, effect in effects:
-        cluster = hypothesis.cluster
-        places = list_cells_read(effect.estimand, plan, find_effect_metric(effect, plan))
+    for one, key, effect, read in effects:
         yield resample_effect(
             plan,
-            hypothesis,
+            one,
             effect,
             key,
             runs,
-            reason=next((why for one in places if (why := reasons.get((cluster, one.dataset)))), ""),
-            drawn={name[1:]: values for name, values in drawn.items() if name[0] == cluster},
-            samples={dataset: sample for (group, dataset), sample in samples.items() if group == cluster},
+            reason=next((why for dataset, *_ in sorted(read) if (why := reasons.get((one.cluster, dataset)))), ""),
+            drawn={name[1:]: values for name, values in drawn.items() if name[0] == one.cluster},
+            samples={dataset: sample for (group, dataset), sample in samples.items() if group == one.cluster},
         )
+
+
+def _resample_difference(one: ClaimDifference, drawn: ResampledScores, sample: SampleSize) -> ResampledInterval:
+    """Compute how a difference varies with the test examples; `drawn` has the values in every draw."""
+    import numpy as np
+
+    missing = _explain_missing(one, NOT_COMPUTED_REASON)
+    sides = ((one.condition, one.nodes), (one.other, one.others))
+    first, second = ([("", one.dataset, node, side, one.name) for node in ran] for side, ran in sides)
+    if any(key not in drawn for key in (*first, *second)):
+        return missing
+    each = np.stack([drawn[key] for key in first]) - np.stack([drawn[key] for key in second])
+    each = each[:, np.isfinite(each).all(axis=0)]
+    if each.shape[1] < MIN_DRAWS:
+        few = f"{one.name} has a value in only {each.shape[1]} draws; at least {MIN_DRAWS} are needed"
+        return _explain_missing(one, few)
+    found = _describe_draws(each, [each], sample.units)
+    return missing.model_copy(update={"reason": "", "examples": sample.units, "worth": sample.effective_units, **found})
 
 
 def resample_effect(
@@ -215,7 +232,7 @@ def resample_effect(
         min(getattr(samples[name], field) for name in read) if samples else 0 for field in SampleSize._fields
     )
     shortest = None if hypothesis.cluster else min((len(values) for values in drawn.values()), default=0)
-    parts = split_quotient(effect.estimand) if has_ratio_of_means(hypothesis, effect) else None
+    parts = split_quotient(effect.estimand)
     try:
         if hypothesis.cluster:
             whole, variance = compute_each(measured), 0.0
@@ -303,45 +320,21 @@ def count_draws(examples: int, passes: int) -> int:
     return most if most >= MIN_DRAWS else 0
 
 
-def _resample_dataset(
-    state: RunState, folder: RunFolder, facts: DatasetFacts, differences: Sequence[ClaimDifference]
-) -> Iterator[ResampledInterval]:
-    wanted = {(node, one.condition) for one in differences for node in one.nodes}
-    wanted |= {(node, one.other) for one in differences for node in one.others}
-    if not wanted:
-        return
-    try:
-        scores = _draw_scores(state, folder, facts, wanted, names={one.name for one in differences})[1]
-    except SubmissionRefused as error:
-        yield from (_explain_missing(one, str(error)) for one in differences)
-        return
-    examples = facts.sizes.get("test", 0)
-    for one in differences:
-        missing = _explain_missing(one, NOT_COMPUTED_REASON)
-        yield missing.model_copy(update={"examples": examples, **_compute_interval(one, scores, examples)})
-
-
 def _draw_scores(
-    state: RunState,
-    folder: RunFolder,
-    facts: DatasetFacts,
-    wanted: set[tuple[str, str]],
-    *,
-    names: set[str],
-    cluster: str = "",
+    state: RunState, folder: RunFolder, facts: DatasetFacts, wanted: set[tuple[str, str, str]], *, cluster: str = ""
 ) -> tuple[SampleSize, dict[tuple[str, str, str], NDArray[Any]]]:
-    """Return the sample size of a dataset and the scores of (node, condition) pairs in every draw of its test examples.
+    """Return the sample size of a dataset, and the (node, condition, metric) scores in every draw of its test examples.
 
     If `cluster` names a column of groups, each group is left out once instead. Raises `SubmissionRefused`.
     """
     import numpy as np
 
-    examples = facts.sizes.get("test", 0)
+    examples, names = facts.sizes.get("test", 0), {metric for *_, metric in wanted}
     formulas = {name: text for name, text in read_formulas(folder.labels).items() if name in names}
     each = count_passes(names - formulas.keys(), facts.classes) + sum(
         count_formula_passes(text, facts.classes, examples) for text in formulas.values()
     )
-    draws = count_draws(examples, len(wanted) * each)
+    draws = count_draws(examples, len({one[:2] for one in wanted}) * each)
     if not draws:
         raise SubmissionRefused(f"{examples} test examples are too many for {MIN_DRAWS} bootstrap draws")
     assert state.started is not None
@@ -358,24 +351,13 @@ def _draw_scores(
         sample = SampleSize(len(values), float(sizes.sum() ** 2 / (sizes**2).sum()))
     else:
         drawn, sample = draw_counts(rng, draws, examples), SampleSize(examples, float(examples))
-    return sample, _compute_scores(state, folder, facts.name, wanted, names=names, drawn=drawn)
-
-
-def _compute_scores(
-    state: RunState,
-    folder: RunFolder,
-    dataset: str,
-    wanted: set[tuple[str, str]],
-    *,
-    names: set[str],
-    drawn: NDArray[Any],
-) -> dict[tuple[str, str, str], NDArray[Any]]:
     by_condition: dict[tuple[str, str, str], NDArray[Any]] = {}
-    for node in dict.fromkeys(node for node, _ in sorted(wanted)):
+    for node in sorted({node for node, *_ in wanted}):
         for place, result in list_result_folders(state, folder, state.nodes[node]):
             sealed = iterate_sealed_predictions(place, folder.labels, expected=result.sealed)
             for submission, values, truth, more in sealed:
-                if submission.dataset != dataset or (node, submission.condition) not in wanted:
+                names = {metric for *of, metric in wanted if of == [node, submission.condition]}
+                if submission.dataset != facts.name or not names:
                     continue
                 if len(truth) != drawn.shape[1]:
                     raise SubmissionRefused(
@@ -383,26 +365,7 @@ def _compute_scores(
                     )
                 scores = compute_resampled_scores(submission.kind, values, truth, counts=drawn, names=names, more=more)
                 by_condition |= {(node, submission.condition, name): found for name, found in scores.items()}
-    return by_condition
-
-
-def _compute_interval(
-    one: ClaimDifference, scores: Mapping[tuple[str, str, str], NDArray[Any]], examples: int
-) -> dict[str, Any]:
-    """Return the fields of a difference's `ResampledInterval` that follow from its draws; none without draws."""
-    import numpy as np
-
-    keys = [
-        ((node, one.condition, one.name), (other, one.other, one.name))
-        for node, other in zip(one.nodes, one.others, strict=True)
-    ]
-    if any(a not in scores or b not in scores for a, b in keys):
-        return {}
-    each = np.stack([scores[a] - scores[b] for a, b in keys])
-    each = each[:, np.isfinite(each).all(axis=0)]
-    if each.shape[1] < MIN_DRAWS:
-        return {"reason": f"{one.name} has a value in only {each.shape[1]} draws; at least {MIN_DRAWS} are needed"}
-    return {"reason": "", "worth": float(examples), **_describe_draws(each, [each], examples)}
+    return sample, by_condition
 
 
 # Look at the fresh seeds of the lock: score their sealed test predictions, and test the hypotheses on them. Test

@@ -52,7 +52,12 @@ from labwright.sandbox.job import Job, JobOutcome, SubmissionRefused
 from labwright.sandbox.scoring import SubmittedPredictions, read_final_predictions
 from labwright.stages.evidence.resampling import resample_differences, score_node
 from labwright.stages.measuring import TooLate, measure_job
-from labwright.stages.nodes.node_cells import build_rerun_job, has_nondeterminism, list_measured_cells
+from labwright.stages.nodes.node_cells import (
+    build_rerun_job,
+    has_nondeterminism,
+    list_measured_cells,
+    select_read_cells,
+)
 from labwright.stages.nodes.node_runner import remeasure_reused
 from labwright.stages.run_context import RunContext, decision_number, record_time_limit, run_once
 from labwright.stages.stage_runner import find_trusted_winner
@@ -233,18 +238,9 @@ def _is_probed(context: RunContext, node: str, probe: str) -> bool:
     return any(one.node == node and one.probe == probe for one in context.state.search.probes)
 
 
-def select_cells(cells: Sequence[Cell], reads: Mapping[str, str]) -> tuple[Cell, ...]:
+def select_cells(cells: Sequence[Cell], reads: Mapping[str, str]) -> list[Cell]:
     """Return the first cell of each arm, and the cells whose artifacts these read."""
-    chosen = list({cell.arm: cell for cell in reversed(cells)}.values())
-    for cell in chosen:  # the list grows during the loop
-        chosen += [
-            one
-            for one in cells
-            if one not in chosen
-            and one.arm == reads.get(cell.arm)
-            and (one.dataset, one.level, one.seed) == (cell.dataset, cell.level, cell.seed)
-        ]
-    return tuple(one for one in cells if one in chosen)
+    return select_read_cells(cells, {cell.arm: cell for cell in reversed(cells)}.values(), reads)
 
 
 class ProbeNotRunError(Exception):
@@ -352,7 +348,7 @@ class _NodeProbes:
         )
 
     async def _run_probe(
-        self, kind: ProbeKind, number: int, script: str = "", *, cells: tuple[Cell, ...] = ()
+        self, kind: ProbeKind, number: int, script: str = "", *, cells: Sequence[Cell] = ()
     ) -> JobOutcome:
         """Execute the node's code, through a script that changes something if one is given, and for `cells` only if any
         are given.

@@ -109,7 +109,7 @@ def required_cells(
     if node.kind == "replicate" and parent is not None and parent.attempts:
         measured = [one.cell.model_copy(update={"seed": node.seed}) for one in parent.attempts[-1].cells]
         if node.stage in PLANNING_STAGES:
-            return tuple(_select_read(measured, list_registered_cells(plan), reads) or measured)
+            return tuple(select_read_cells(measured, list_registered_cells(plan), reads) or measured)
         if not _is_confirming(node, view):
             return tuple(measured)
         datasets, arms = tuple(use.name for use in plan.datasets), main
@@ -123,11 +123,11 @@ def required_cells(
     known = {cell.place_name for cell in measured}
     cells = (*measured, *(cell for cell in wanted if cell.place_name not in known))
     if is_late_seed(view, node.seed):
-        return tuple(_select_read(cells, list_undecided_cells(plan, view.looks), reads))
+        return tuple(select_read_cells(cells, list_undecided_cells(plan, view.looks), reads))
     return cells
 
 
-def _select_read(cells: Sequence[Cell], read: Iterable[CellRef], reads: Mapping[str, str]) -> list[Cell]:
+def select_read_cells(cells: Sequence[Cell], read: Iterable[CellRef | Cell], reads: Mapping[str, str]) -> list[Cell]:
     """Return the cells that are read, and those whose results these read in turn."""
     places = {(one.dataset, one.arm, one.level) for one in read}
     pending = list(places)

@@ -36,9 +36,9 @@ from labwright.models.roles.figures import (
     PaperFigureReviews,
     PlacedFigure,
 )
-from labwright.models.roles.node_assessment import Statistic
 from labwright.pdf.reader import PdfError, render_page
 from labwright.record.claims.estimates import (
+    Claim,
     compute_paper_claims,
     find_ablation_conditions,
     find_trusted_replicates,
@@ -71,12 +71,7 @@ from labwright.stages.paper.hypothesis_figures import build_figure_data, build_f
 from labwright.stages.paper.paper_context import PaperContext, build_paper_parts, format_statistics
 from labwright.stages.paper.template import PaperTemplate
 from labwright.stages.paper.typesetting import build_paper_context
-from labwright.stages.prompt_inputs import (
-    build_node_brief,
-    find_aggregate_script,
-    read_plotting_reference,
-    to_statistic,
-)
+from labwright.stages.prompt_inputs import build_node_brief, find_aggregate_script, read_plotting_reference
 from labwright.stages.run_context import RunContext, as_node_failure, run_once
 from labwright.stages.stage_runner import find_trusted_winner
 
@@ -84,6 +79,8 @@ SOURCE_FOLDER = Path(__file__).parent
 STYLE_MODULE_FILE, STYLE_SHEET_FILE = "figure_style.py", "paper.mplstyle"
 """Style files in a script's folder."""
 FIGURE_SUFFIXES = (".pdf", ".png")
+STATISTICS_FIELDS = ("key", "name", "dataset", "condition", "mean", "sd", "n", "low", "high")
+"""What scripts of figures read of a claim, as their prompt lists it."""
 MAX_FIGURES = 12
 """Maximum number of figures in a paper."""
 MAX_FIGURES_IN_TEXT = 4
@@ -111,7 +108,7 @@ class DrawingContext:
     executor: Executor
     folder: Path
     arrays: PlotArrays
-    statistics: tuple[Statistic, ...]
+    statistics: tuple[Claim, ...]
     style: FigureStyle
     seed: int = 0
     seconds: float = PLOT_SECONDS
@@ -270,7 +267,7 @@ async def draw_figures(context: RunContext) -> None:
                     for one in select_whole_replicates(context.state, find_trusted_replicates(context.state, node.id))
                 },
             ),
-            statistics=tuple(to_statistic(claim) for claim in compute_paper_claims(context.state)),
+            statistics=tuple(compute_paper_claims(context.state)),
         )
         for turn in range(context.paper.replots + 1):
             if not await session.draw_turn(client, turn) or not session.failed:
@@ -369,8 +366,8 @@ async def draw_script(studio: DrawingContext, script: FigureScript, *, turn: int
     async def draw(part: FigurePart) -> DrawnFigure:
         source = f"{script.script.rstrip()}\n\n\n{part.code.strip()}\n"
         folder = studio.folder / f"turn{turn}" / part.name
-        statistics = json.dumps([one.model_dump() for one in studio.statistics], indent=1)
-        inputs = {"inputs/statistics.json": statistics, "inputs/decided.json": studio.hypothesis_data}
+        shown = [{name: getattr(one, name) for name in STATISTICS_FIELDS} for one in studio.statistics]
+        inputs = {"inputs/statistics.json": json.dumps(shown, indent=1), "inputs/decided.json": studio.hypothesis_data}
         outcome = await measure_all(
             studio.executor,
             Job(

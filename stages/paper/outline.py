@@ -31,6 +31,7 @@ from labwright.models.roles.paper_writing import (
 from labwright.record.claims.requested_estimates import find_registered_key, list_registered_keys
 from labwright.record.result_macros import escape_tex, strip_form
 from labwright.record.schema.data_plan import DataPlan, parse_arm
+from labwright.record.schema.hypotheses import EffectDecision
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.stages.paper.citations import is_related_work
 from labwright.stages.paper.latex_sources import FigureFile, PaperTable, read_drawn_size
@@ -268,13 +269,12 @@ def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOut
     return _complete_outline(repaired, inputs), tuple(faults)
 
 
-def use_registered_keys(outline: PaperOutline, plan: DataPlan, measured: Collection[str]) -> PaperOutline:
+def use_registered_keys(outline: PaperOutline, plan: DataPlan, measured: Mapping[str, EffectDecision]) -> PaperOutline:
     """Return the outline with the keys of registered effects, alternatives and rivals in place of its own requests for
-    them, and of the differences of the same arms. `measured` has the registered keys that have a value; others replace
-    nothing."""
+    them, and of the differences of the same arms. `measured` are those with a value; others replace nothing."""
     asked = {f"estimate/{one.name}": find_registered_key(one, plan) for one in outline.estimates}
     known = {name: key for name, (key, _) in asked.items() if key in measured}
-    known |= {name: key for name, (key, _) in list_registered_keys(plan, measured).items()}
+    known |= list_registered_keys(measured, plan)
 
     def replace(found: re.Match[str]) -> str:
         stem = strip_form(found[1])

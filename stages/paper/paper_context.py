@@ -30,8 +30,8 @@ from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.claims.requested_estimates import (
     RequestedEstimate,
     compute_requested_estimates,
-    list_measured_keys,
-    list_registered_sides,
+    list_measured_parts,
+    list_registered_keys,
     list_separating_keys,
 )
 from labwright.record.claims.sentences import describe_support, describe_units, join_names, list_effect_datasets
@@ -290,9 +290,8 @@ class PaperContext:
     @cached_property
     def exploratory(self) -> tuple[ExploratoryComparison, ...]:
         """The differences that the text may print: a registered effect has its own, corrected interval."""
-        registered = list_registered_sides(self.plan, list_measured_keys(self.decisions), every=True)
-        printed = {one.key for one in self.claims.differences if one.sides not in registered} - self._repeated
-        return tuple(one for one in self.comparisons if one.key in printed)
+        replaced = list_registered_keys(list_measured_parts(self.decisions), self.plan).keys() | self._repeated
+        return tuple(one for one in self.comparisons if one.key not in replaced)
 
     @cached_property
     def _repeated(self) -> set[str]:

@@ -31,7 +31,7 @@ from labwright.models.roles.role import AnyRole
 from labwright.record.claims.hypothesis_tests import check_measured
 from labwright.record.claims.requested_estimates import (
     compute_requested_estimates,
-    list_measured_keys,
+    list_measured_parts,
     list_registered_estimates,
 )
 from labwright.record.events.paper_events import DraftAssessed, PaperJudged, PaperReleased
@@ -177,7 +177,7 @@ async def _write_outline(
         if outline is None:
             complaints = (UNUSABLE_ANSWER,)
             continue
-        outline = use_registered_keys(outline, material.plan, list_measured_keys(material.decisions))
+        outline = use_registered_keys(outline, material.plan, list_measured_parts(material.decisions))
         estimates, faults = compute_requested_estimates(material.state, outline.estimates)
         asked = tuple(one.request for one in estimates)
         material = replace(material, requests=(*asked, *list_registered_estimates(material.state)))

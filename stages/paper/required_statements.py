@@ -19,15 +19,15 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from labwright.models.roles.paper_writing import RequiredStatement
 from labwright.record.ablation_results import collect_ablation_results
 from labwright.record.claims.differences import ClaimDifference
-from labwright.record.claims.estimates import find_added_replicates
+from labwright.record.claims.estimates import Claim, find_added_replicates
 from labwright.record.claims.hypothesis_tests import decide_hypotheses, list_undecided
-from labwright.record.claims.requested_estimates import list_measured_keys, list_registered_pairs, list_registered_sides
+from labwright.record.claims.requested_estimates import is_effect_key, list_measured_parts, list_registered_keys
 from labwright.record.claims.sentences import join_names
 from labwright.record.claims.setting_controls import find_open_settings
 from labwright.record.reducers.run_state import RunState
-from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, ReferenceWin, find_reference_wins
+from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, find_reference_wins
 from labwright.record.result_macros import find_macro_uses, strip_form
-from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
+from labwright.record.schema.data_plan import parse_arm, parse_level
 from labwright.record.schema.hypotheses import HypothesisDecision
 from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import collect_used_keys
@@ -80,12 +80,12 @@ def list_addendum_statements(state: RunState) -> Iterator[RequiredStatement]:
 
 def list_reference_statements(state: RunState) -> tuple[RequiredStatement, ...]:
     """Return a sentence for each reference model that beats every arm, with macros for names and values."""
-    wins, made = dict[str, list[ReferenceWin]](), list[RequiredStatement]()
+    wins, made = dict[str, list[Claim]](), list[RequiredStatement]()
     for one in find_reference_wins(state):
-        wins.setdefault(one.reference.arm, []).append(one)
+        wins.setdefault(one.arm, []).append(one)
     for arm, found in wins.items():
         datasets = join_names([f"\\setup{{data.{one.dataset}.title}}" for one in found])
-        values = join_names([f"\\result{{{one.reference.key}.mean}}" for one in found])
+        values = join_names([f"\\result{{{one.key}.mean}}" for one in found])
         sentence = (
             f"On {datasets}, the {REFERENCE_ARM_TITLES[arm]}, a model from outside the study that is trained on the "
             f"training data as provided, is better than every arm at its best level (for orientation; "
@@ -94,7 +94,7 @@ def list_reference_statements(state: RunState) -> tuple[RequiredStatement, ...]:
         made.append(
             RequiredStatement(
                 id=f"ladder-{arm}",
-                keys=tuple(one.reference.key for one in found),
+                keys=tuple(one.key for one in found),
                 required_form="printed",
                 text=sentence,
                 sentences=(sentence,),
@@ -181,15 +181,6 @@ def _list_setting_statements(state: RunState, differences: Sequence[ClaimDiffere
         )
 
 
-def _list_registered_keys(
-    plan: DataPlan, decisions: Iterable[HypothesisDecision]
-) -> dict[frozenset[tuple[str, str, str]], str]:
-    """Return the keys of the registered and measured pairs, which have their own interval, by their sides, alternatives
-    and rivals included; of a pair with several keys, the first one."""
-    pairs = reversed(list_registered_pairs(plan, list_measured_keys(decisions)).items())
-    return {frozenset((one.dataset, metric, one.condition) for one in cells): key for key, (metric, *cells) in pairs}
-
-
 def _name_arm(name: str) -> str:
     return f"\\setup{{arm.{name}.title}}"
 
@@ -199,14 +190,14 @@ def _list_ablation_statements(
 ) -> Iterator[RequiredStatement]:
     """Yield, for each measured ablation arm, its clearest difference on the main dataset. The arms of an addendum have
     registered estimates instead."""
-    known = _list_registered_keys(state.search.plan, decisions)
+    known = list_registered_keys(list_measured_parts(decisions), state.search.plan)
     for result in collect_ablation_results(state):
         for arm in result.arms if result.outcome == "measured" and result.by != "addendum" else ():
             found = _filter_primary(state, [one for one in differences if one.arm == arm])
             here = [one for one in found if one.dataset == found[0].dataset]
             if here:
                 clearest = max(here, key=lambda one: (one.excludes_zero, abs(one.mean)))
-                key = known.get(clearest.sides, clearest.key)
+                key = known.get(clearest.key, clearest.key)
                 yield RequiredStatement(
                     id=f"ablation-{arm}",
                     keys=(key,),
@@ -225,16 +216,15 @@ def _list_loss_statements(
     every level of a dataset. Registered pairs are reported as such, with their own interval."""
     methods = {arm.name for arm in state.search.plan.arms if arm.role == "method"}
     places: dict[tuple[str, str, str], list[ClaimDifference]] = {}
-    registered = list_registered_sides(state.search.plan)
-    known = _list_registered_keys(state.search.plan, decisions)
+    known = list_registered_keys(list_measured_parts(decisions), state.search.plan)
     for difference in _filter_primary(state, differences):
-        if difference.arm in methods and difference.sides not in registered:
+        if difference.arm in methods and not is_effect_key(known.get(difference.key, "")):
             places.setdefault((difference.dataset, difference.arm, parse_arm(difference.other)), []).append(difference)
     for (dataset, arm, other), found in places.items():
         behind = [one for one in found if one.better == one.other and one.mean != 0]
         lost = behind if len(behind) == len(found) else [one for one in behind if one.excludes_zero]
         if lost:
-            keys = [known.get(one.sides, one.key) for one in lost]
+            keys = [known.get(one.key, one.key) for one in lost]
             values = (
                 f"{parse_level(one.condition) or 'in all'}: \\result{{{key}.mean}}"
                 for one, key in zip(lost, keys, strict=True)

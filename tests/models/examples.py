@@ -47,7 +47,7 @@ from labwright.models.roles.judge import (
     ShownPages,
     ShownPaper,
 )
-from labwright.models.roles.node_assessment import CompareInputs, FeedbackInputs, Statistic, SummaryInputs
+from labwright.models.roles.node_assessment import CompareInputs, FeedbackInputs, SummaryInputs
 from labwright.models.roles.paper_revision import (
     CiteAskInputs,
     CiteSelectInputs,
@@ -80,6 +80,7 @@ from labwright.models.roles.study_plan import (
 from labwright.record.ablation_results import AblationResult
 from labwright.record.baseline_check import Ablation
 from labwright.record.claims.differences import ClaimDifference
+from labwright.record.claims.estimates import Claim
 from labwright.record.machine import ComputeRate
 from labwright.record.schema.data_plan import (
     Arm,
@@ -359,29 +360,28 @@ SUMMARY = StageSummary(
 )
 DUTY = RequiredMeasurements(datasets=("digits", "wine"), arms=("plain", "margin"), levels=("n50", "n500"))
 LAB = "- `lab.seed` (int): the seed of this run.\n- `lab.submit(dataset, split, condition, probabilities=p)`.\n"
+
+
+def build_claim(key: str, name: str, dataset: str, condition: str, *, mean: float, n: int, **spread: float) -> Claim:
+    """A mean over the first `n` seeds on validation data; `spread` has its sd, low and high, if they are known."""
+    return Claim(
+        key=key,
+        name=name,
+        dataset=dataset,
+        condition=condition,
+        split="validation",
+        values=(mean,) * n,
+        seeds=tuple(range(n)),
+        nodes=tuple(f"n1-{seed}" for seed in range(n)),
+        grade="scored",
+        mean=mean,
+        **{"sd": None, "low": None, "high": None} | spread,
+    )
+
+
 STATISTICS = (
-    Statistic(
-        key="acc.plain.n50",
-        name="accuracy",
-        dataset="digits",
-        condition="plain@n50",
-        mean=0.8,
-        sd=0.02,
-        n=5,
-        low=0.775,
-        high=0.825,
-    ),
-    Statistic(
-        key="acc.margin.n50",
-        name="accuracy",
-        dataset="digits",
-        condition="margin@n50",
-        mean=0.82,
-        sd=None,
-        n=1,
-        low=None,
-        high=None,
-    ),
+    build_claim("acc.plain.n50", "accuracy", "digits", "plain@n50", mean=0.8, n=5, sd=0.02, low=0.775, high=0.825),
+    build_claim("acc.margin.n50", "accuracy", "digits", "margin@n50", mean=0.82, n=1),
 )
 ARRAYS = (
     ArrayBrief(

@@ -48,7 +48,7 @@ from labwright.models.roles.judge import (
     ScoreScale,
     ShownPaper,
 )
-from labwright.models.roles.node_assessment import COMPARE, FEEDBACK, SUMMARY, CompareInputs, Statistic
+from labwright.models.roles.node_assessment import COMPARE, FEEDBACK, SUMMARY, CompareInputs
 from labwright.models.roles.paper_revision import REFLECT, ReflectInputs
 from labwright.models.roles.paper_writing import Reference, SectionInputs
 from labwright.models.roles.repository import ShownRepository
@@ -90,6 +90,7 @@ from tests.models.examples import (
     PROGRAM,
     SECOND_QUESTIONS,
     WRITE,
+    build_claim,
     change_node,
     make_attempts,
     make_node,
@@ -359,10 +360,7 @@ def huge() -> dict[str, BaseModel]:
     contender = NodeBrief(
         node=make_node(plan=LONG, varies=LONG, attempts=attempts, verdict=verdict), files={"experiment.py": "pass"}
     )
-    statistics = tuple(
-        Statistic(key=f"k{i}", name="log_loss", dataset="d", condition="c", mean=1, sd=None, n=1, low=None, high=None)
-        for i in range(3000)
-    )
+    statistics = tuple(build_claim(f"k{i}", "log_loss", "d", "c", mean=1, n=1) for i in range(3000))
     flying = tuple(NodeInFlight(id=f"n{i}", kind="tune", item=LONG) for i in range(500))
     review = FigureReview(name="f.png", readable=True, issues=(LONG,) * 50, description=LONG)
     lines = tuple(

@@ -20,7 +20,7 @@ from labwright.models.roles.paper_writing import (
     WriteInputs,
 )
 from labwright.record.schema.data_plan import Arm, Level
-from labwright.record.schema.hypotheses import Effect, Hypothesis, RivalExplanation
+from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesis, RivalExplanation
 from labwright.record.schema.paper import EstimateRequest, FinalFigure, PaperDraft, Section
 from labwright.stages.paper.outline import (
     build_section_inputs,
@@ -321,7 +321,8 @@ def test_requests_for_what_is_registered_become_its_keys() -> None:
             ),
         }
     )
-    measured = {"hypothesis/gain/1", "hypothesis/gain/rival"}
+    parts = {"1": effect, "rival": Effect(estimand=rival.estimand, smallest=0.1)}
+    measured = {f"hypothesis/gain/{name}": EffectDecision(effect=one, values=()) for name, one in parts.items()}
     found = use_registered_keys(asked, plan, measured)
     assert found.estimates == requests[1:] and found.explanations[0].separated_by == "hypothesis/gain/rival"
     assert found.sections[0].keys == ("hypothesis/gain/rival.mean", "estimate/size-of.mean", "hypothesis/gain/1.ci")
@@ -330,7 +331,7 @@ def test_requests_for_what_is_registered_become_its_keys() -> None:
     opposite = EstimateRequest(name="opposite", estimand=f"-({rival.estimand})")
     turned = changed(0, keys=(f"{reversed_key}.mean",)).model_copy(update={"estimates": (opposite,)})
     turned = use_registered_keys(turned, plan, measured)
-    bare = use_registered_keys(asked, plan, {"hypothesis/gain/1"})
+    bare = use_registered_keys(asked, plan, {key: one for key, one in measured.items() if key.endswith("1")})
     assert bare.estimates == requests, "a registered rival without a value is computed from other seeds"
     assert turned.sections[0].keys == ("hypothesis/gain/1.mean",)
     assert turned.estimates == ()

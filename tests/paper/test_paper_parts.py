@@ -209,7 +209,7 @@ def test_code_that_ignores_its_seed_prints_no_interval_and_says_so():
             one.model_copy(update=same) for one in state.search.test_measurements[first.id]
         )
     claims = synthetic_paper.make_claims(state)
-    assert claims and all(one.is_constant and one.n == 5 for one in claims)
+    assert claims and all(one.sd is None and one.n == 5 for one in claims)
     text = render_appendix(state, claims)
     assert "Nodes whose replicates gave the same values for every seed" in text
     main, *_ = build_result_tables(claims, synthetic_paper.PLAN, synthetic_paper.ABLATED)

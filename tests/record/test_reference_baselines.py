@@ -144,7 +144,7 @@ def test_a_rung_that_beats_every_arm_is_reported_once_in_the_results_for_orienta
         for one in compute_paper_claims(run)
         if (one.dataset, one.name) == ("digits", METRIC) and one.arm in PLAN.compared_arms
     ]
-    assert (beaten.dataset, beaten.reference.arm, beaten.best.mean) == ("digits", OFF_THE_SHELF_ARM, min(own))
+    assert (beaten.dataset, beaten.arm) == ("digits", OFF_THE_SHELF_ARM) and beaten.mean < min(own)
     just = laddered([{"digits": 0.5, "wine": 0.2}], {"digits": min(own), "wine": 1.0})
     assert find_reference_wins(just) == () == list_reference_statements(just), "no better than the best arm"
     told = list_reference_statements(run)

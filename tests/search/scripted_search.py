@@ -298,14 +298,15 @@ def run_whole_search(
     buggy: float = 0.3,
     world: type[SearchWorld] = SearchWorld,
     plan: DataPlan = PLAN,
+    stages: tuple[StageName, ...] = STAGES,
     **changes: object,
 ) -> tuple[MemoryLog, SearchWorld]:
-    """A whole search in virtual time, its delays drawn from `timing`."""
+    """A whole search in virtual time, its delays drawn from `timing`; or its first `stages`."""
     log, rng = new_log(seed, plan=plan), Random(timing)
     delays = [10 * rng.random() for _ in range(500)]
     made = world(log, buggy=buggy, delay=lambda k: delays[k])
     made.settings = make_settings(**changes)
-    virtual_time.run(run_search(log, made, made.settings))
+    virtual_time.run(run_search(log, made, made.settings, stages))
     return log, made
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from math import ceil, inf
 from random import Random
 from statistics import stdev
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import CompareNodes, ExpandTree, SearchAction, VisibleDecisions
 from labwright.record.schema.hypotheses import Effect as Sought
 from labwright.record.schema.hypotheses import Hypothesis, RivalExplanation
-from labwright.record.schema.nodes import Failure, format_node_id
+from labwright.record.schema.nodes import STAGES, Failure, format_node_id
 from labwright.search.hours import LimitHit, plan_hours
 from labwright.search.policy import build_policy
 from labwright.search.replication import FRESH_SEED_OFFSET, build_lock, find_lacking_seeds, is_further_seed
@@ -105,6 +106,7 @@ def test_the_count_follows_the_spread_of_the_pilot_and_seeds_are_fresh(
         buggy=0.0,
         world=world,
         plan=DECIDED.model_copy(update={"objective": objective}),
+        stages=STAGES[:-1],
         max_seeds=20,
         num_seeds=3,
         tuning=StageLimits(nodes=4, num_seeds=5),
@@ -125,7 +127,7 @@ class Uneven(Effect):
 
 @pytest.mark.slow
 def test_the_first_look_allows_for_a_pilot_that_shows_too_little_spread() -> None:
-    log, _ = run_whole_search(buggy=0.0, world=Uneven, plan=DECIDED, num_seeds=3, max_seeds=100)
+    log, _ = run_whole_search(buggy=0.0, world=Uneven, plan=DECIDED, stages=STAGES[:-1], num_seeds=3, max_seeds=100)
     state, lock = log.state, log.state.search.current_lock
     pilot = [one for one in state.nodes.values() if one.kind == "replicate" and one.stage == "tuning"]
     gains = [a.value - b.value for a, b in (one.measurements for one in pilot)]
@@ -170,7 +172,7 @@ def test_looks_give_one_tree_in_ticket_order_and_survive_a_kill(objective: str) 
     given = make_settings(max_seeds=20, num_seeds=5, agenda=StageLimits(nodes=3))
 
     def search(timing: int, places: int) -> MemoryLog:
-        changes = given.model_dump() | {"num_workers": places}
+        changes: dict[str, Any] = given.model_dump() | {"num_workers": places}
         return run_whole_search(buggy=0.0, world=Early, plan=plan, timing=timing, **changes)[0]
 
     whole = search(0, 2)
@@ -206,7 +208,9 @@ def test_the_lock_follows_the_last_stage_that_selects_and_comes_before_any_fresh
 
 def test_no_more_seeds_are_locked_than_there_is_time_for() -> None:
     pilot = StageLimits(nodes=4, num_seeds=5)
-    log, _ = run_whole_search(buggy=0.0, world=Loud, plan=DECIDED, order="arrival", max_seeds=20, tuning=pilot)
+    log, _ = run_whole_search(
+        buggy=0.0, world=Loud, plan=DECIDED, stages=STAGES[:-1], order="arrival", max_seeds=20, tuning=pilot
+    )
     state = log.state
     given = make_settings(order="arrival", max_seeds=20, num_workers=2, tuning=pilot)
     state.search.locks.clear()

@@ -205,10 +205,10 @@ async def test_where_every_best_is_suspect_the_run_ends_without_a_paper_and_says
 
 def test_the_cells_that_are_probed_are_chosen_with_those_that_they_read() -> None:
     a1, b1, a2, b2, c2 = (Cell(dataset="iris", arm=name[0], level=name[1]) for name in ("a1", "b1", "a2", "b2", "c2"))
-    assert select_cells((a1, b1, a2, b2), {"b": "a"}) == (a1, b1)
-    assert select_cells((a1, b1, a2, b2, c2), {"c": "b", "b": "a"}) == (a1, b1, a2, b2, c2)
-    assert select_cells((a1, b1, b2, c2), {}) == (a1, b1, c2) and select_cells((), {}) == ()
-    assert select_cells((b1, a1), {"a": "b", "b": "a"}) == (b1, a1)
+    assert select_cells((a1, b1, a2, b2), {"b": "a"}) == [a1, b1]
+    assert select_cells((a1, b1, a2, b2, c2), {"c": "b", "b": "a"}) == [a1, b1, a2, b2, c2]
+    assert select_cells((a1, b1, b2, c2), {}) == [a1, b1, c2] and select_cells((), {}) == []
+    assert select_cells((b1, a1), {"a": "b", "b": "a"}) == [b1, a1]
 
 
 def test_the_search_leaves_gpu_time_for_the_probe_and_the_fresh_seeds() -> None:

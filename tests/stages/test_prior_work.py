@@ -7,6 +7,7 @@ import functools
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from labwright.models.roles.study_plan import (
     ProtocolReviewInputs,
 )
 from labwright.models.settings import ModelSettings
+from labwright.pdf.layout import read_text
 from labwright.record.event_log import MemoryLog
 from labwright.record.events import Event
 from labwright.record.events.run_events import CallAnswered, RunStarted
@@ -336,8 +338,17 @@ def test_what_is_not_answered_is_open_and_no_finding_ends_the_run(
 
 @pytest.mark.parametrize("often", ["first", pytest.param("every", marks=[pytest.mark.bench, pytest.mark.slow])])
 @pytest.mark.slow
-def test_a_preparation_cut_off_anywhere_comes_to_the_same(tmp_path: Path, often: str) -> None:
-    """Cut after the first event of each kind; in `make bench`, after every event."""
+def test_a_preparation_cut_off_anywhere_comes_to_the_same(
+    tmp_path: Path, often: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cut after the first event of each kind; in `make bench`, after every event. Each PDF is read once."""
+    texts: dict[bytes, str] = {}
+
+    def read_once(file: BytesIO, *, timeout: float) -> str:
+        texts[file.getvalue()] = texts.get(file.getvalue()) or read_text(file, timeout=timeout)
+        return texts[file.getvalue()]
+
+    monkeypatch.setattr("labwright.stages.user_documents.read_text", read_once)
     given(tmp_path)
     better = amended(FIRST, SECOND, untested=("other data",))
     whole = Study(tmp_path, PLAN, PLAN, better, protocol_review=review(FINDING, FINDING, held=2))

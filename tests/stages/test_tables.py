@@ -8,12 +8,12 @@ import pytest
 
 from labwright.models import roles
 from labwright.models.client import render
-from labwright.models.roles.node_assessment import Statistic
 from labwright.models.roles.role import AnyRole
+from labwright.record.claims.estimates import Claim
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.nodes import Attempt, Node
 from labwright.stages.difference_tables import build_mean_tables, build_tables
-from tests.models.examples import INPUTS, TABLES
+from tests.models.examples import INPUTS, TABLES, build_claim
 from tests.stages.test_prompt_inputs import PLAN, cells
 
 
@@ -70,18 +70,8 @@ def test_an_ablation_is_compared_with_the_method_of_its_parent() -> None:
 def test_means_over_replicates_are_told_among_those_over_as_many_and_one_seed_where_there_are_none(
     tmp_path: Path,
 ) -> None:
-    def mean(condition: str, value: float, n: int) -> Statistic:
-        return Statistic(
-            key="",
-            name="log_loss",
-            dataset="digits",
-            condition=condition,
-            mean=value,
-            sd=None,
-            n=n,
-            low=None,
-            high=None,
-        )
+    def mean(condition: str, value: float, n: int) -> Claim:
+        return build_claim("", "log_loss", "digits", condition, mean=value, n=n)
 
     one = node(cells(0.5, 0.4), RATE)
     found = build_mean_tables(

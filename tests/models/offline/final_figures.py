@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from labwright.models.roles.figures import FigureScript, FigureStyle
-from labwright.models.roles.node_assessment import Statistic
+from labwright.record.claims.estimates import Claim
 from labwright.review.figures import FigureContext, lint_figure_folder, list_refusals
 from labwright.sandbox.job import Executor
 from labwright.stages.nodes.node_plots import PlotArrays
@@ -19,7 +19,7 @@ async def draw_final_figures(
     script: FigureScript,
     *,
     inputs: Mapping[str, tuple[Path, ...]],
-    statistics: tuple[Statistic, ...],
+    statistics: tuple[Claim, ...],
 ) -> None:
     """Every figure is drawn as vector and pixel file, passes the lint, and embeds no bitmap fonts."""
     drawn = await draw_script(

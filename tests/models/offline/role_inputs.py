@@ -10,9 +10,9 @@ from typing import Any
 from labwright.models.offline.experiment_code import answer_code
 from labwright.models.offline.study import load_study
 from labwright.models.roles.experiment_code import CodeInputs, NodeBrief, Program
-from labwright.models.roles.node_assessment import Statistic
 from labwright.models.roles.paper_writing import ClaimLine, ExploratoryComparison, Reference, WriteInputs
 from labwright.models.roles.study_plan import PlanInputs
+from labwright.record.claims.estimates import Claim
 from labwright.record.result_macros import print_name
 from labwright.record.schema.data_plan import DatasetFacts
 from labwright.record.schema.idea import read_idea
@@ -20,6 +20,7 @@ from labwright.record.schema.nodes import Failure, Node, NodeKind, StageName
 from labwright.record.schema.paper import FinalFigure
 from labwright.review.evidence.violations import ALLOWED_LITERALS, Evidence
 from labwright.sandbox.datasets import BundledDataset
+from tests.models.examples import build_claim
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 IDEA = read_idea(REPOSITORY / "examples" / "ideas" / "label_noise_calibration.json")
@@ -86,23 +87,13 @@ def make_agenda_winner() -> OfflineProgram:
     return one
 
 
-def make_statistics(ablations: tuple[str, ...] = ()) -> tuple[Statistic, ...]:
+def make_statistics(ablations: tuple[str, ...] = ()) -> tuple[Claim, ...]:
     conditions = (*PLAN.conditions, *(f"{arm}@{level.name}" for arm in ablations for level in PLAN.levels))
     return tuple(
-        Statistic(
-            key=f"test/{d}/{metric.name}/{c}",
-            name=metric.name,
-            dataset=d,
-            condition=c,
-            mean=0.2 + 0.1 * k,
-            sd=0.02,
-            n=6,
-            low=0.18 + 0.1 * k,
-            high=0.22 + 0.1 * k,
-        )
+        build_claim(f"test/{d}/{metric.name}/{c}", metric.name, d, c, mean=x, n=6, sd=0.02, low=x - 0.02, high=x + 0.02)
         for d, _, _ in SIZES
         for metric in PLAN.metrics
-        for k, c in enumerate(conditions)
+        for x, c in ((0.2 + 0.1 * k, c) for k, c in enumerate(conditions))
     )
 
 
