@@ -90,9 +90,6 @@ class StudiedLlms:
     def names(self) -> tuple[str, ...]:
         return tuple(self._subjects)
 
-    def definition(self, name: str) -> str:
-        return self._subjects[name].definition
-
     def find(self, cell: str, exchange: str) -> LLMExchange | None:
         return self._exchanges.index.find_exchange(cell, exchange)
 

@@ -30,19 +30,19 @@ from labwright.record.untrusted_files import (
     OpenFolder,
     lend_folder,
     make_harmless,
+    read_status,
     remove_path,
     remove_tree,
     take_back_folder,
 )
-from labwright.sandbox import monitor
 from labwright.sandbox.cell_scheduler import CellOrder, RunningCell
 from labwright.sandbox.gpus import GpuLease, GpuLeases
 from labwright.sandbox.isolation.bubblewrap import KernelConfig, KernelStartOptions
 from labwright.sandbox.isolation.processes import ResourceLimits, compute_limits
-from labwright.sandbox.job import CellEnded, CellResult, ExecutorError, GpuError, Job, SubmissionRefused
+from labwright.sandbox.job import MEASUREMENTS, CellEnded, CellResult, ExecutorError, GpuError, Job, SubmissionRefused
 from labwright.sandbox.kernels import Kernel, choose_modules
 from labwright.sandbox.llm_gateway import LlmGateway, LlmSession, attribute_answers, serve_session
-from labwright.sandbox.monitor import MemoryMeter, PeakUsage, ProgressReader
+from labwright.sandbox.monitor import MemoryMeter, PeakUsage
 from labwright.sandbox.output import (
     MAX_KEPT_CHARS,
     MAX_PRINTED_CHARS,
@@ -64,13 +64,15 @@ from labwright.sandbox.scorers import (
     read_frozen_scorers,
     read_scores,
 )
-from labwright.sandbox.scoring import read_submitted
+from labwright.sandbox.scoring import SUBMISSION_INDEX, read_submitted
 from labwright.sandbox.workspace import CELLS_FOLDER, KernelScript, copy_view, prepare_workspace
 
 _POLL_SECONDS = 0.1
 """Interval between checks that the kernel is alive, in seconds."""
 _DRAIN_SECONDS = 2.0
 """Seconds to wait for the last output after the script has ended."""
+_SILENCE_POLL_SECONDS = 5.0
+"""Interval between checks whether the code is silent, in seconds: silent experiments run for minutes."""
 _KILL_REPLY_SECONDS = 3.0
 """Seconds after the grace period within which a kernel must confirm that it killed its cell; otherwise it counts as
 dead.
@@ -141,13 +143,7 @@ class CellRunner:
             raise ExecutorError(str(error)) from error
 
     async def run_in_kernel(
-        self,
-        kernel: Kernel,
-        lease: GpuLease,
-        script: KernelScript,
-        running: RunningCell,
-        reader: ProgressReader | None,
-        usage: PeakUsage,
+        self, kernel: Kernel, lease: GpuLease, script: KernelScript, running: RunningCell, usage: PeakUsage
     ) -> KernelExecution:
         """Run a script in a started kernel."""
         limits = self.compute_limits(script.task.needs.memory_gb, alone=script.alone)
@@ -158,7 +154,7 @@ class CellRunner:
         async with self.meter.measure_peaks(kernel.pid, lease, usage), serving:
             began = time.monotonic()
             try:
-                execution = await execute(kernel, script, limits, running, reader)
+                execution = await execute(kernel, script, limits, running)
             except Exception as error:  # noqa: BLE001  a kernel's messages are controlled by the code in it
                 execution = KernelExecution(time.monotonic() - began, failure_from_error(error), Transcript(1000))
         if session is not None and session.fatal_error is not None:
@@ -284,8 +280,7 @@ class KernelWorker:
         for name in ("inputs", "arrays" if job.kind == "plot" else "figures"):  # large, and available elsewhere
             with suppress(OSError, BadFile):
                 await asyncio.to_thread(remove_path, script.folder, name)
-        died, first = execution.kernel_unusable, execution.is_first_cell
-        return CellEnded(result, script.folder, kernel_died=died, is_first_cell=first)
+        return CellEnded(result, script.folder, kernel_died=execution.kernel_unusable)
 
     async def close(self) -> None:
         await self._host.close()
@@ -323,8 +318,6 @@ class KernelHost:
     _kernel: Kernel | None = None
     _lease: GpuLease = field(default_factory=GpuLease)
     _usage: PeakUsage = field(default_factory=PeakUsage)
-    _ended_cells: int = 0
-    """Number of cells that finished in this kernel."""
 
     async def execute(self, script: KernelScript, running: RunningCell) -> KernelExecution:
         arm = "" if self.runner.config.isolation.between_cells else script.cell.arm
@@ -332,15 +325,13 @@ class KernelHost:
             await self.close()
         self._terms = terms
         self.folder.mkdir(parents=True, exist_ok=True)
-        first = not self._ended_cells
         try:
             if not script.cell.is_script and not script.mounted:
                 script = await asyncio.to_thread(copy_view, script, script.cell.dataset)
-            reader = ProgressReader(script.folder) if script.job.watched else None
             kernel, lent = await self._lend_cell_folder(script)
             running.mark_started()
             lent_script = replace(script, folder=self.folder / CELLS_FOLDER / script.folder.name)
-            execution = await self.runner.run_in_kernel(kernel, self._lease, lent_script, running, reader, self._usage)
+            execution = await self.runner.run_in_kernel(kernel, self._lease, lent_script, running, self._usage)
             try:
                 is_in_place = await asyncio.to_thread(take_back_folder, lent, script.folder, self.folder, CELLS_FOLDER)
             except OSError as error:
@@ -350,14 +341,13 @@ class KernelHost:
         except BaseException:
             await self.close()
             raise
-        self._ended_cells += 1
         if execution.kernel_unusable or (script.scorers and self.runner.gpus.devices):  # a scorer needs a GPU too
             await self.close()
-        return replace(execution, is_first_cell=first)
+        return execution
 
     async def close(self) -> None:
         kernel, lease, self._lease = self._kernel, self._lease, GpuLease()
-        self._kernel, self._ended_cells = None, 0
+        self._kernel = None
         if kernel is not None:
             kernel.kill()
         if lease.devices:
@@ -411,14 +401,10 @@ _MOVED_FOLDER_FAILURE = Failure(
 
 
 async def execute(
-    kernel: Kernel,
-    script: KernelScript,
-    limits: ResourceLimits,
-    running: RunningCell,
-    reader: ProgressReader | None = None,
+    kernel: Kernel, script: KernelScript, limits: ResourceLimits, running: RunningCell
 ) -> KernelExecution:
-    """Run the script until it ends, reaches its limit, or is stopped; with `reader`, report its progress."""
-    return await ScriptRun(kernel, script).run(limits, running, reader)
+    """Run the script until it ends, reaches its limit, or is silent for too long."""
+    return await ScriptRun(kernel, script).run(limits, running)
 
 
 @dataclass
@@ -434,7 +420,7 @@ class ScriptRun:
     def _folder_in_kernel(self) -> Path:
         return self._kernel.folder_inside / self._script.folder.relative_to(self._kernel.folder)
 
-    async def run(self, limits: ResourceLimits, running: RunningCell, reader: ProgressReader | None) -> KernelExecution:
+    async def run(self, limits: ResourceLimits, running: RunningCell) -> KernelExecution:
         began, timeout = time.monotonic(), self._script.limit
         self._write_job(timeout)
         watchdog = self._kernel.start_watchdog(limits)
@@ -442,27 +428,28 @@ class ScriptRun:
         reply = asyncio.create_task(self._kernel.wait_for_reply(request))
         death = asyncio.create_task(self._wait_for_death())
         listener = asyncio.create_task(self._collect_output(request, running))
-        watcher = asyncio.create_task(self._report_progress(began, running, reader))
-        stopped = asyncio.wrap_future(running.stop_reason)
+        silent: asyncio.Future[str] = asyncio.Future()
+        if (quiet := self._script.job.quiet_seconds) is not None:
+            silent = asyncio.create_task(self._wait_until_silent(quiet))
         try:
-            late = not await _wait_first(reply, death, stopped, within=timeout)
-            reason: str | None = stopped.result() if stopped.done() else None
-            if late or reason is not None:
+            late = not await _wait_first(reply, death, silent, within=timeout)
+            reason = silent.result() if silent.done() else ""
+            if late or reason:
                 self._kernel.process.interrupt()
                 await _wait_first(reply, death, within=self._kernel.config.settings.grace + _KILL_REPLY_SECONDS)
             seconds = time.monotonic() - began
             await asyncio.wait({listener}, timeout=_DRAIN_SECONDS if reply.done() else _POLL_SECONDS)
             answer = _parse_zygote_reply(reply.result()) if reply.done() else None
-            if reason is not None:
+            if reason:
                 failure: Failure | None = Failure(kind="hopeless", message=reason)
             else:
                 failure = watchdog.failure or self._find_failure(answer, death, timeout=timeout if late else None)
             over = self._script.cell.is_script or watchdog.failure is not None or self._flooded
         finally:
             watchdog.stop()
-            for task in (reply, death, listener, watcher):
+            for task in (reply, death, listener, silent):
                 task.cancel()
-            await asyncio.gather(reply, death, listener, watcher, return_exceptions=True)
+            await asyncio.gather(reply, death, listener, silent, return_exceptions=True)
         return KernelExecution(
             seconds,
             failure,
@@ -472,11 +459,17 @@ class ScriptRun:
             peak_process_bytes=answer.peak if answer is not None else 0,
         )
 
-    async def _report_progress(self, began: float, running: RunningCell, reader: ProgressReader | None) -> None:
-        while reader is not None:
-            await asyncio.sleep(monitor.WATCH_SECONDS)
-            seconds, printed = time.monotonic() - began, self._transcript.char_count
-            running.report(await asyncio.to_thread(reader.read, seconds, printed))
+    async def _wait_until_silent(self, limit: float) -> str:
+        """Return why to stop the code, once it has printed, logged and submitted nothing for `limit` seconds."""
+        state, changed = (0, 0, 0), time.monotonic()
+        while (quiet := time.monotonic() - changed) <= limit:
+            await asyncio.sleep(min(_SILENCE_POLL_SECONDS, limit / 4))
+            before, folder = state, self._script.folder
+            sizes = [await asyncio.to_thread(read_size, folder, name) for name in (MEASUREMENTS, SUBMISSION_INDEX)]
+            if (state := (self._transcript.char_count, *sizes)) != before:
+                changed = time.monotonic()
+        why = f"the limit is {limit:g} s (search.silent_timeout)"
+        return f"it printed, logged and submitted nothing for {quiet:.0f} s; {why}"
 
     def _write_job(self, limit: float) -> None:
         script, settings, gpus = self._script, self._kernel.config.settings, self._kernel.options.gpus
@@ -578,3 +571,10 @@ async def _wait_first(*tasks: asyncio.Future[Any], within: float) -> bool:
     """Return whether one of the tasks is done within `within` seconds."""
     done, _ = await asyncio.wait(tasks, timeout=within, return_when=asyncio.FIRST_COMPLETED)
     return bool(done)
+
+
+def read_size(folder: Path, name: str) -> int:
+    """Return the size of a file or link in bytes; 0 if it does not exist."""
+    with suppress(BadFile, OSError):
+        return status.st_size if (status := read_status(folder, name)) is not None else 0
+    return 0

@@ -26,9 +26,8 @@ import math
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, Self
 
@@ -36,19 +35,7 @@ from labwright.record.python_syntax import collect_reads
 from labwright.record.run_folder import ResultFolder
 from labwright.record.schema.nodes import Cell, CellOutcomeLine, ErrorClass, ExecutionResult, Failure
 from labwright.record.source_tree import ENTRY_FILE, select_visible_files
-from labwright.sandbox.job import (
-    CellEnded,
-    CellProgress,
-    CellResult,
-    CellStarted,
-    CellTask,
-    Event,
-    ExecutionProgress,
-    ExecutorError,
-    Job,
-    JobEnded,
-    JobOutcome,
-)
+from labwright.sandbox.job import CellEnded, CellResult, CellStarted, CellTask, Event, Job, JobEnded, JobOutcome
 
 KERNEL_START_SECONDS = 2.0
 """Approximate cost of starting another kernel, in seconds."""
@@ -63,8 +50,8 @@ MAX_UNKNOWN_AT_ONCE = 2
 with more of them, each would get a smaller limit.
 """
 MAX_KERNEL_DEATHS = 3
-"""Maximum number of consecutive kernel deaths, each in the kernel's first cell; then no further kernel is started.
-Retries do not count: such a cell kills kernels for a reason of its own.
+"""Maximum number of consecutive kernel deaths; then no further kernel is started. Retries do not count: such a cell
+kills kernels for a reason of its own.
 """
 ALL_PILOTS_RAISED = "every pilot cell failed with an exception in the code"
 """Reason for leaving out the rest of a job whose code cannot work."""
@@ -107,24 +94,12 @@ class RunningCell:
     limit: float = 0.0
     """Seconds reserved for it."""
     began: float = 0.0
-    emit: Callable[[Event], None] = lambda _: None
     show: Callable[[str], None] = lambda _: None
     """Shows output while the cell runs."""
-    stop_reason: Future[str] = field(default_factory=Future[str])
-    """Set once the consumer stops the cell."""
 
     def mark_started(self) -> None:
         """Record that its code starts now, after its kernel has started."""
         self.began = time.monotonic()
-
-    def report(self, progress: ExecutionProgress) -> None:
-        """Offer a snapshot of the running code to the consumer."""
-        self.emit(CellProgress(self.cell, progress))
-
-    def stop(self, reason: str) -> None:
-        """Ask the worker to interrupt the code."""
-        if not self.stop_reason.done():
-            self.stop_reason.set_result(reason)
 
 
 class CellWorker(Protocol):
@@ -195,7 +170,7 @@ class CellSchedule:
             if task.expected_seconds is not None:
                 self._known_seconds.setdefault(_get_group(cell), {})[cell] = task.expected_seconds
         waiting = [cell for cell in self.cells if cell not in self.results]
-        self.waiting_alone = [cell for cell in waiting if (self.cells[cell].needs.memory_gb or 0.0) > self.memory_gb]
+        self.waiting_alone = [cell for cell in waiting if self._exceeds_slot(cell)]
         """Cells that must run alone: those that need more memory than a slot has, and retries of those that reached
         their memory limit."""
         self.waiting = [cell for cell in waiting if cell not in self.waiting_alone]
@@ -223,7 +198,7 @@ class CellSchedule:
         limit = self._build_limit_function(alone=apart)(cell)
         (self.waiting_alone if apart else self.waiting).remove(cell)
         self.emit(CellStarted(cell))
-        running = self.running[cell] = RunningCell(cell, limit, self.clock(), self.emit)
+        running = self.running[cell] = RunningCell(cell, limit, self.clock())
         job, task, other, source = self.job, self.cells[cell], self.find_source_cell(cell), self.job.source
         if not cell.is_script:
             arms = job.arms or tuple(one.arm for one in self.cells)
@@ -357,10 +332,10 @@ class CellSchedule:
 
     # --- recording results --------------------------------------------------------------------------------------------
 
-    def mark_ended(self, cell: Cell, ran: CellEnded) -> None:
+    def mark_ended(self, ran: CellEnded) -> None:
         """Record that an execution of a cell ended, and offer it to the consumer."""
-        self.running.pop(cell, None)
-        failure, kind = ran.result.failure, ran.result.failure and ran.result.failure.kind
+        cell, failure, kind = ran.result.cell, ran.result.failure, ran.result.failure and ran.result.failure.kind
+        del self.running[cell]
         self.executed.append(ran.result)
         self.results[cell], self.uncommitted[cell] = ran.result, self._must_run_again(ran)
         if kind in (None, "timeout"):
@@ -368,9 +343,11 @@ class CellSchedule:
             self._longest_known.clear()
         if failure is not None and kind == "budget":
             self._stop_reason = failure.message
+        elif kind == "hopeless":
+            self._stop_reason = self._stop_reason or f"the job was stopped early because {cell} was hopeless"
         if not ran.kernel_died:
             self._death_count = 0
-        elif ran.is_first_cell and kind == "died" and cell not in self._retried:
+        elif kind == "died" and cell not in self._retried:
             self._death_count += 1
         if self._death_count == MAX_KERNEL_DEATHS:
             self._stop_reason = f"{MAX_KERNEL_DEATHS} kernels in a row died before finishing a cell"
@@ -391,11 +368,13 @@ class CellSchedule:
         cell, failure = ran.result.cell, ran.result.failure
         if failure is None or cell.is_script or cell in self._retried:
             return False
-        return (failure.kind == "memory" and not ran.was_alone) or (failure.kind == "died" and ran.kernel_died)
+        if failure.kind == "memory":
+            return not (self.job.alone or self._exceeds_slot(cell))
+        return failure.kind == "died" and ran.kernel_died
 
-    def stop(self, reason: str) -> None:
-        """Start no more cells."""
-        self._stop_reason = self._stop_reason or reason
+    def _exceeds_slot(self, cell: Cell) -> bool:
+        """Whether a cell needs more memory than a slot has."""
+        return (self.cells[cell].needs.memory_gb or 0.0) > self.memory_gb
 
     def _check_pilots(self) -> None:
         tried = [one.failure if (one := self.results.get(pilot)) else None for pilot in self._pilots]
@@ -552,19 +531,7 @@ class CellStream:
             elif isinstance(event, CellStarted):
                 self._accepted.set()
         assert self._task is not None
-        if self._task.cancelled():
-            raise ExecutorError("the executor was closed while the job ran")
-        if (error := self._task.exception()) is not None:
-            raise error
-
-    def stop(self, reason: str, *cells: Cell) -> None:
-        running = [one for cell, one in self.schedule.running.items() if cell in cells]
-        if cells and not running:
-            return
-        stopped = ", ".join(str(one.cell) for one in running)
-        self.schedule.stop(f"the job was stopped early because {stopped} was hopeless" if running else reason)
-        for one in running:
-            one.stop(reason)
+        await self._task  # raises its error, if any
 
     async def run(self) -> None:
         """Measure all cells that can be measured. Raises `ExecutorError`."""
@@ -627,13 +594,8 @@ class CellStream:
                         return False
                     await self._wait_for_commit()
                     continue
-                order, running = taken
-                try:
-                    await self._accepted.wait()  # the consumer may find that it is too late for the first cell
-                    ran = await worker.run_cell(order, running)
-                finally:
-                    schedule.running.pop(order.cell, None)
-                schedule.mark_ended(order.cell, replace(ran, was_alone=order.alone))
+                await self._accepted.wait()  # the consumer may find that it is too late for the first cell
+                schedule.mark_ended(await worker.run_cell(*taken))
                 if schedule.waiting and self.give_way():
                     return True
         finally:

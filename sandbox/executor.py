@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
-from contextlib import asynccontextmanager, closing
+from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from labwright.record.python_syntax import serialise_parsing
 from labwright.record.schema.data_plan import EvidenceGrade, Measurement, ResourceNeeds
@@ -33,8 +33,6 @@ from labwright.sandbox.scorers import build_scorer_tasks, read_frozen_scorers
 from labwright.sandbox.scoring import read_sealed
 from labwright.sandbox.settings import SandboxSettings
 from labwright.sandbox.workspace import CELLS_FOLDER, KERNELS_FOLDER
-
-T = TypeVar("T")
 
 
 class LocalExecutor:
@@ -97,8 +95,6 @@ class LocalExecutor:
         """Language models that experiments may query; they are closed together with the executor."""
         self.repository: StudyRepository | None = None
         """The repository that repository commands run in; set before the first such job."""
-        self._running: set[asyncio.Task[Any]] = set()
-        self._closed = False
 
     @property
     def device(self) -> str:
@@ -133,7 +129,8 @@ class LocalExecutor:
 
     async def run_command(self, job: CommandJob) -> CommandOutcome:
         """Run a repository command to its end. Raises `ExecutorError`."""
-        return await self._run_in_slot(lambda: self.runner.run_repository_command(job, RunningCell()))
+        async with self.slot_pool.hold():
+            return await self.runner.run_repository_command(job, RunningCell())
 
     async def evaluate(self, folder: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
         if not sealed:
@@ -142,45 +139,13 @@ class LocalExecutor:
         submissions = await asyncio.to_thread(read_sealed, folder, sealed)
         if not (tasks := build_scorer_tasks(submissions, "test", scorers)):
             return ()
-        return await self._run_in_slot(lambda: self.runner.run_scorers(tasks, folder / "sealed", seed))
+        async with self.slot_pool.hold():
+            return await self.runner.run_scorers(tasks, folder / "sealed", seed)
 
     async def close(self) -> None:
-        self._closed = True
-        for task in list(self._running):
-            task.cancel()
-        if self._running:
-            await asyncio.wait(set(self._running))
         await self.runner.gpus.close()
         if self.subjects is not None:
             await self.subjects.close()
-
-    @asynccontextmanager
-    async def hold_slot(self, *, alone: bool = False) -> AsyncGenerator[None]:
-        """Hold a slot or, with `alone`, all slots, while inside. Raises `ExecutorError` once the executor is closed."""
-        async with self.slot_pool.hold(alone=alone):
-            if self._closed:
-                raise ExecutorError("the executor was closed")
-            yield
-
-    def register(self, task: asyncio.Task[Any]) -> None:
-        """Let `close` cancel this task."""
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-
-    async def _run_in_slot(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Do some work while holding a slot."""
-        async with self.hold_slot():
-            task = asyncio.create_task(work(), name="work in a kernel")
-            self.register(task)
-            try:
-                await asyncio.wait({task})
-            except asyncio.CancelledError:
-                task.cancel()
-                await asyncio.wait({task})
-                raise
-            if task.cancelled():
-                raise ExecutorError("the executor was closed while the job ran")
-            return task.result()
 
 
 class LocalStream(CellStream):
@@ -191,7 +156,7 @@ class LocalStream(CellStream):
         super().__init__(
             replace(job, folder=job.folder.absolute()),
             runner.slots,
-            executor.hold_slot,
+            executor.slot_pool.hold,
             self._open_worker,
             memory_gb=runner.slot_gb,
             give_way=executor.slot_pool.should_give_way,
@@ -200,9 +165,6 @@ class LocalStream(CellStream):
         self._repository = executor.repository if CODE_FILE in job.source else None
 
     async def run(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._executor.register(task)
         kernels = self.job.folder / KERNELS_FOLDER
         try:
             _clear_job_folder(self.job.folder)  # not in a thread: jobs wait for slots in the order of their calls

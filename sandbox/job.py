@@ -1,8 +1,8 @@
 """Contract between the research loop and an executor: what to measure, and the stream of results.
 
 `Executor.measure` takes a `Job`, which only has values, and returns a stream of events. The consumer commits each
-ended cell before it asks for the next event, judges progress, and stops the job if it wants to. A failure of the code
-is data (`CellResult.failure`), not an exception; only a broken executor raises (`ExecutorError`).
+ended cell before it asks for the next event. A failure of the code is data (`CellResult.failure`), not an exception;
+only a broken executor raises (`ExecutorError`).
 """
 
 from __future__ import annotations
@@ -69,29 +69,6 @@ class RepositoryError(SandboxError, UsageError):
 MEASUREMENTS = "measurements.jsonl"
 CHECKPOINTS, ARTIFACTS = "checkpoints", "artifacts"
 """Names in the folder of a cell."""
-
-Curve = tuple[str, str, str, str]
-"""Identifies a curve: (dataset, condition, name, split)."""
-
-
-class LoggedPoint(NamedTuple):
-    """One point of a curve as logged by running code; names are unchecked, and the value may be non-finite."""
-
-    curve: Curve
-    step: int
-    value: float
-
-
-@dataclass(frozen=True)
-class ExecutionProgress:
-    """Snapshot of running code."""
-
-    seconds: float
-    """Wall clock seconds since the code started."""
-    quiet_seconds: float
-    """Seconds since the last output, log or submission of the code; accurate to one polling interval."""
-    points: tuple[LoggedPoint, ...] = ()
-    """Values logged with a step until now, in order; limited to the first `sandbox.monitor.MAX_POINTS`."""
 
 
 # --- the request ------------------------------------------------------------------------------------------------------
@@ -161,8 +138,8 @@ class Job:
     may_skip_cells: bool = True
     """Whether expected durations may cause cells to be left out and tighten their limits. If False, cells are only
     left out once `timeout` is used up."""
-    watched: bool = False
-    """Whether the stream has the progress of running cells."""
+    quiet_seconds: float | None = None
+    """Cells that print, log and submit nothing for longer are stopped as `hopeless`; None: never."""
 
     def with_script_cell(self) -> Mapping[Cell, CellTask]:
         """Return the cells; for a plain script, its one cell."""
@@ -221,14 +198,6 @@ class CellStarted:
     cell: Cell
 
 
-@dataclass(frozen=True)
-class CellProgress:
-    """Progress of a running cell, about every `sandbox.monitor.WATCH_SECONDS`."""
-
-    cell: Cell
-    progress: ExecutionProgress
-
-
 @dataclass
 class CellEnded:
     """An execution of a cell ended, and no code can write to its folder any more. The consumer may move the folder,
@@ -238,10 +207,6 @@ class CellEnded:
     result: CellResult
     folder: Path
     kernel_died: bool = False
-    is_first_cell: bool = False
-    """Whether no other cell had finished in this kernel before."""
-    was_alone: bool = False
-    """Whether it could use the whole machine; set by the scheduler."""
 
 
 @dataclass(frozen=True)
@@ -251,7 +216,7 @@ class JobEnded:
     outcome: JobOutcome
 
 
-Event = CellStarted | CellProgress | CellEnded | JobEnded
+Event = CellStarted | CellEnded | JobEnded
 
 
 class ResultStream(Protocol):
@@ -262,14 +227,7 @@ class ResultStream(Protocol):
     async def __aexit__(self, *_: object) -> None: ...
 
     def __aiter__(self) -> AsyncIterator[Event]:
-        """Yield the events, once. Raises `ExecutorError` if the executor fails or is closed."""
-        ...
-
-    def stop(self, reason: str, *cells: Cell) -> None:
-        """Start no more cells, and interrupt these as at the time limit; they fail as `hopeless`, for this reason.
-
-        Does nothing if cells are given and none of them is running.
-        """
+        """Yield the events, once. Raises `ExecutorError` if the executor fails."""
         ...
 
 
@@ -305,7 +263,7 @@ class Executor(Protocol):
         ...
 
     async def close(self) -> None:
-        """Kill all code that is still running. Idempotent."""
+        """Free what the executor holds, after all streams were left. Idempotent."""
         ...
 
 

@@ -50,10 +50,6 @@ class LlmGateway(Protocol):
     @property
     def names(self) -> tuple[str, ...]: ...
 
-    def definition(self, name: str) -> str:
-        """Return a string that distinguishes the model from others."""
-        ...
-
     def find(self, cell: str, exchange: str) -> LLMExchange | None:
         """Return the exchange committed under an id for the cell with this key."""
         ...

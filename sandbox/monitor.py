@@ -1,11 +1,8 @@
-"""Monitor running code: the curves that it logs, and the memory that it uses.
-
-Files of the code are untrusted: reading them never blocks the event loop, follows a link, or reads more than the first
-`MAX_READ_BYTES` bytes and `MAX_POINTS` values. Incomplete lines, and lines not written by `lab.log`, are ignored.
+"""Measure the memory that running code uses.
 
 Host memory is that of the kernel and its child processes; pages shared by several processes count once if the system
 reports them, otherwise once per process. Peaks between two samples are missed, except for a single process, whose peak
-the system records, and for the experiment's process, whose peak its zygote reports at the end (`lab._zygote`).
+the system records, and for the experiment's process, whose peak its kernel reports at the end (`lab._zygote`).
 
 GPU memory is the memory that the driver lists for these processes. If the driver does not know them (in most
 containers) and the GPU was leased exclusively, GPU memory is the decrease in free memory, including use by others;
@@ -20,81 +17,13 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from labwright.record.untrusted_files import MAX_FILE_BYTES, BadFile, FolderRef, OpenFolder, open_regular, read_status
 from labwright.sandbox.gpus import GpuLease, Nvml
 from labwright.sandbox.isolation.processes import list_process_tree, measure_unique_use
-from labwright.sandbox.job import MEASUREMENTS, ExecutionProgress, GpuError, LoggedPoint
+from labwright.sandbox.job import GpuError
 
-WATCH_SECONDS = 5.0
-"""Interval between checks of the curves logged by running code, in seconds; hopeless experiments run for minutes."""
 METER_SECONDS = 1.0
 """Interval between samples of memory use, in seconds; a sample takes milliseconds."""
-MAX_READ_BYTES = 4 * 2**20
-"""Number of bytes of `measurements.jsonl` read per check."""
-MAX_POINTS = 10_000
-"""Maximum number of values per attempt; later ones are ignored."""
-MAX_LINE_CHARS = 10_000
-"""Longer lines were not written by `lab.log`."""
-_MAX_WORD_CHARS = 100
-"""Maximum length of a name, condition, dataset or split, as in `lab`."""
-
-
-class ProgressReader:
-    """Takes snapshots of the code that works in a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = OpenFolder(folder)  # also valid after the folder has been moved
-        self._last_state = (0, 0, 0)
-        self._last_activity = 0.0
-
-    def read(self, seconds: float, printed: int) -> ExecutionProgress:
-        """Take a snapshot. `printed` is the number of characters printed so far."""
-        state = (printed, _file_size(self._folder, MEASUREMENTS), _file_size(self._folder, "submissions.jsonl"))
-        if state != self._last_state:
-            self._last_state, self._last_activity = state, seconds
-        return ExecutionProgress(seconds, seconds - self._last_activity, read_curves(self._folder))
-
-
-def read_curves(folder: FolderRef) -> tuple[LoggedPoint, ...]:
-    """Return the first values with a step from a folder's `measurements.jsonl`; empty if it cannot be read."""
-    start = b""
-    with suppress(BadFile, OSError), open_regular(folder, MEASUREMENTS, MAX_FILE_BYTES) as file:
-        start = file.read(MAX_READ_BYTES)
-    logged: list[LoggedPoint] = []
-    for line in start.split(b"\n")[:-1]:
-        with suppress(ValidationError, OverflowError):
-            point = LoggedPointLine.model_validate_json(line[:MAX_LINE_CHARS])
-            curve = point.dataset, point.condition, point.name, point.split
-            if all(map(str.isprintable, curve)):
-                logged.append(LoggedPoint(curve, point.step, float(point.value)))
-    return tuple(logged[:MAX_POINTS])
-
-
-_BoundedText = Annotated[str, Field(max_length=_MAX_WORD_CHARS)]
-
-
-class LoggedPointLine(BaseModel):
-    """A line of `lab.log` with a step; its value may not be finite."""
-
-    model_config = ConfigDict(strict=True)
-
-    dataset: _BoundedText
-    condition: _BoundedText
-    name: _BoundedText
-    split: _BoundedText
-    step: int = Field(ge=-(2**53), le=2**53)
-    value: int | float
-
-
-def _file_size(folder: FolderRef, name: str) -> int:
-    """Return the size of a file or link in bytes; 0 if it does not exist."""
-    with suppress(BadFile, OSError):
-        return status.st_size if (status := read_status(folder, name)) is not None else 0
-    return 0
 
 
 @dataclass

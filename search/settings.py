@@ -95,9 +95,7 @@ class SearchSettings(FrozenModel):
         "no plan, ablate the idea's risk factors",
     )
     ladder: bool = Field(default=True, description="measure two built-in reference models (docs/search.md)")
-    prune: bool = Field(
-        default=True, description="stop search nodes that log a value that is not finite or are silent (docs/search.md)"
-    )
+    prune: bool = Field(default=True, description="stop search nodes that are silent (docs/search.md)")
     silent_timeout: float | None = Field(
         default=None,
         gt=0,

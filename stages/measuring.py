@@ -1,29 +1,16 @@
-"""Consume the results of an executor: commit ended cells, judge progress, and stop what is hopeless or too late."""
+"""Consume the results of an executor: commit ended cells, and leave out what is too late."""
 
 from __future__ import annotations
 
 from asyncio import to_thread
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from labwright.record.event_log import RecordError
 from labwright.record.run_folder import is_disk_full, sync_tree
-from labwright.sandbox.job import (
-    CellEnded,
-    CellProgress,
-    CellResult,
-    CellStarted,
-    ExecutionProgress,
-    ExecutorError,
-    Job,
-    JobEnded,
-    JobOutcome,
-)
+from labwright.sandbox.job import CellEnded, CellResult, CellStarted, ExecutorError, Job, JobEnded, JobOutcome
 from labwright.stages.run_context import RunContext
 
-ProgressWatch = Callable[[ExecutionProgress], str | None]
-"""Return why running code should be stopped, in one sentence, or None to let it continue. May read files."""
 CommitCell = Callable[[CellResult, Path], Path]
 """Move the folder of an ended cell to its place, commit the result, and return the place."""
 
@@ -38,12 +25,11 @@ async def measure_job(
     *,
     on_start: Callable[[], None] = lambda: None,
     commit: CommitCell | None = None,
-    watch: ProgressWatch | None = None,
     has_deadline: bool = True,
     decision: int | None = None,
 ) -> JobOutcome:
-    """Measure a job and return its outcome. Code that `watch` finds hopeless fails for that reason. With a `decision`,
-    its time limit is first reserved in the budget of the run under the job's name.
+    """Measure a job and return its outcome. With a `decision`, its time limit is first reserved in the budget of the
+    run under the job's name.
 
     Raises `ExecutorError`; `BudgetSpent`; `RecordError` if code failed while the run's disk is full; with
     `has_deadline`, `TooLate` if the run's time limit has passed when the job could start.
@@ -51,7 +37,7 @@ async def measure_job(
     if context.budget is not None and decision is not None:
         await context.budget.reserve_attempt(decision, job.name, job.timeout)
     has_started = False
-    async with context.executor.measure(replace(job, watched=watch is not None)) as stream:
+    async with context.executor.measure(job) as stream:
         async for event in stream:
             match event:
                 case CellStarted():
@@ -62,9 +48,6 @@ async def measure_job(
                     if not has_started:
                         on_start()
                     has_started = True
-                case CellProgress(cell, progress):
-                    if watch is not None and (reason := await to_thread(watch, progress)) is not None:
-                        stream.stop(reason, cell)
                 case CellEnded(result=result, folder=folder):
                     await to_thread(sync_tree, folder)
                     root = context.folder.root

@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from labwright.record.schema.data_plan import Measurement, ResourceNeeds
-from labwright.record.schema.nodes import Cell, Failure
+from labwright.record.schema.nodes import Cell
 from labwright.sandbox.cell_scheduler import KERNEL_START_SECONDS, CellOrder, CellStream, RunningCell
 from labwright.sandbox.gpus import GpuDevice, Nvml, Slots
-from labwright.sandbox.job import CellEnded, CellResult, ExecutionProgress, ExecutorError, GpuError, Job, JobOutcome
+from labwright.sandbox.job import CellEnded, CellResult, ExecutorError, GpuError, Job, JobOutcome
 from labwright.sandbox.output import failure_from_timeout
 from labwright.sandbox.workspace import CELLS_FOLDER
 
@@ -41,8 +41,8 @@ class FakeExecutor:
     Cells are scheduled as on a real machine; a cell that takes longer than its limit times out. `start_seconds` is the
     assumed cost of another worker (without an actual wait), `memory_gb` the memory of a slot.
 
-    Slots, waiting, progress and cancellation are real. Files only appear if the functions write them to `job.folder`,
-    which is that of the cell. Code that is stopped has no measurements. `started` lists the scripts by job, and the
+    Slots, waiting and cancellation are real. Files only appear if the functions write them to `job.folder`, which is
+    that of the cell. `started` lists the scripts by job, and the
     cells as `<job> <cell.name>`, in starting order; `max_at_once` is the largest number of slots in use at a time, and
     `workers` the same per job, by name.
     """
@@ -52,7 +52,6 @@ class FakeExecutor:
         script: Callable[[Job], tuple[float, JobOutcome]] = refuse_scripts,
         *,
         slots: int = 1,
-        watch_seconds: float = 5.0,
         cell: FakeCellRun = refuse_cells,
         start_seconds: float = KERNEL_START_SECONDS,
         memory_gb: float = math.inf,
@@ -70,9 +69,7 @@ class FakeExecutor:
         self._script = script
         self._cell = cell
         self._start_seconds = start_seconds
-        self._watch_seconds = watch_seconds
         self._slots = Slots(slots, shared)
-        self._closed = asyncio.Event()
         self._held_slots = 0
 
     def measure(self, job: Job) -> CellStream:
@@ -89,7 +86,7 @@ class FakeExecutor:
     def add_pretrained(self, pretrained: Mapping[str, Path]) -> None:
         """Does nothing; see `LocalExecutor.add_pretrained`."""
 
-    async def run_cell(self, job: Job, order: CellOrder, running: RunningCell) -> CellEnded:
+    async def run_cell(self, job: Job, order: CellOrder) -> CellEnded:
         """Return the scripted result of a cell. Raises `ExecutorError`."""
         cell, folder = order.cell, job.folder / CELLS_FOLDER / order.cell.name
         folder.mkdir(parents=True, exist_ok=True)
@@ -102,13 +99,9 @@ class FakeExecutor:
             delay, result = self._cell(job, cell)
             result = result.model_copy(update={"seconds": result.seconds or delay})
         taken = min(delay, order.limit)
-        seconds = await self._run_watched(taken, running) if job.watched else None
-        if not job.watched:
-            await self._pause(taken)
-        if running.stop_reason.done() and seconds is not None:
-            failure = Failure(kind="hopeless", message=running.stop_reason.result())
-            result = CellResult(cell=cell, seconds=seconds, failure=failure)
-        elif delay > order.limit:
+        if taken > 0:
+            await asyncio.sleep(taken)
+        if delay > order.limit:
             failure = failure_from_timeout(order.limit, stopped=True, traceback=(), folder=job.folder)
             result = CellResult(cell=cell, seconds=order.limit, failure=failure)
         return CellEnded(result, folder)
@@ -116,8 +109,6 @@ class FakeExecutor:
     @asynccontextmanager
     async def hold_slot(self, *, alone: bool = False) -> AsyncGenerator[None]:
         async with self._slots.hold(alone=alone):
-            if self._closed.is_set():
-                raise ExecutorError("the executor was closed")
             self._held_slots += 1
             self.max_at_once = max(self.max_at_once, self._held_slots)
             try:
@@ -127,37 +118,10 @@ class FakeExecutor:
 
     async def evaluate(self, folder: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
         """Return nothing, since there are no scorers."""
-        if self._closed.is_set():
-            raise ExecutorError("the executor was closed")
         return ()
 
     async def close(self) -> None:
-        """Cancel waiting jobs. Idempotent."""
-        self._closed.set()
-
-    async def _run_watched(self, delay: float, running: RunningCell) -> float | None:
-        """Report progress until the code has taken `delay` seconds (return None), or is stopped (return its
-        seconds)."""
-        seconds = 0.0
-        while seconds < delay:
-            await self._pause(min(self._watch_seconds, delay - seconds))
-            seconds = min(seconds + self._watch_seconds, delay)
-            if seconds < delay:
-                running.report(ExecutionProgress(seconds, quiet_seconds=seconds))
-                await asyncio.sleep(0)
-            if running.stop_reason.done():
-                return seconds
-        return None
-
-    async def _pause(self, delay: float) -> None:
-        if delay <= 0:
-            return
-        try:
-            async with asyncio.timeout(delay):
-                await self._closed.wait()
-        except TimeoutError:
-            return
-        raise ExecutorError("the executor was closed while the job ran")
+        """Do nothing, since it holds nothing."""
 
 
 class FakeCellWorker:
@@ -173,7 +137,7 @@ class FakeCellWorker:
 
     async def run_cell(self, order: CellOrder, running: RunningCell) -> CellEnded:
         self.dataset = order.cell.dataset
-        return await self._executor.run_cell(self._job, order, running)
+        return await self._executor.run_cell(self._job, order)
 
     async def close(self) -> None:
         self._executor.active_workers[self._job.name] -= 1

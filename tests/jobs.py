@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from labwright.record.run_folder import ResultFolder
 from labwright.record.schema.data_plan import DatasetFacts, HyperparameterSetting, ResourceNeeds
 from labwright.record.schema.nodes import Cell
-from labwright.sandbox.job import (
-    CellEnded,
-    CellProgress,
-    CellResult,
-    CellTask,
-    ExecutionProgress,
-    Executor,
-    Job,
-    JobEnded,
-    JobOutcome,
-)
+from labwright.sandbox.job import CellEnded, CellResult, CellStarted, CellTask, Executor, Job, JobEnded, JobOutcome
 from labwright.sandbox.results import write_job_output
 
 SCRIPT = Cell(dataset="", arm="")
 """The cell of a plain script."""
-Watch = Callable[[ExecutionProgress], str | None]
 Commit = Callable[[Cell, CellResult, Path], Awaitable[Path]]
 
 
@@ -65,15 +52,13 @@ def make_facts_json(classes: int, **more: Any) -> str:
 
 
 async def run_job(
-    executor: Executor, job: Job, *, watch: Watch | None = None, commit: Commit | None = None
+    executor: Executor, job: Job, *, commit: Commit | None = None, on_start: Callable[[], None] = lambda: None
 ) -> JobOutcome:
-    """Run a job to its end, and stop cells for which `watch` has a reason. The files of a plain script are then in the
-    job's folder."""
-    async with executor.measure(replace(job, watched=watch is not None)) as stream:
+    """Run a job to its end. The files of a plain script are then in the job's folder."""
+    async with executor.measure(job) as stream:
         async for event in stream:
-            if isinstance(event, CellProgress) and watch is not None:
-                if (reason := await asyncio.to_thread(watch, event.progress)) is not None:
-                    stream.stop(reason, event.cell)
+            if isinstance(event, CellStarted):
+                on_start()
             elif isinstance(event, CellEnded):
                 if commit is not None:
                     event.folder = await commit(event.result.cell, event.result, event.folder)

@@ -22,7 +22,7 @@ import tempfile
 import threading
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +31,6 @@ import psutil
 from labwright.record.float_compare import parse_whole_number
 from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.untrusted_files import BadFile, make_harmless, remove_path, remove_tree
-from labwright.sandbox import monitor
 from labwright.sandbox.cell_runner import KernelHost
 from labwright.sandbox.cell_scheduler import RunningCell
 from labwright.sandbox.content_store import default_store_root, pack_archive, read_file_time, unpack_archive
@@ -45,7 +44,7 @@ from labwright.sandbox.isolation.processes import (
     read_machine_memory,
     remove_stale,
 )
-from labwright.sandbox.job import CellStarted, ClusterError, Event
+from labwright.sandbox.job import CellStarted, ClusterError
 from labwright.sandbox.packages import compute_environment_fingerprint, hash_path
 from labwright.sandbox.repository.command import CommandJob
 from labwright.sandbox.results import failure_from_error
@@ -292,7 +291,7 @@ class WorkEnded(NamedTuple):
     sent: SentFolder
 
 
-News = Event | WorkEnded | str
+News = CellStarted | WorkEnded | str
 """A string is output."""
 
 
@@ -304,8 +303,7 @@ class ReportedCell(RunningCell):
 
     def __init__(self) -> None:
         self.news = list[News]()
-        super().__init__(emit=self.news.append)
-        self.show = self.news.append
+        super().__init__(show=self.news.append)
 
     def mark_started(self) -> None:
         self.news.append(CellStarted(self.cell))
@@ -317,7 +315,6 @@ class Slot:
 
     folder: Path
     host: KernelHost
-    running: ReportedCell = field(default_factory=ReportedCell)
     task: asyncio.Task[WorkEnded] | None = None
 
 
@@ -328,12 +325,9 @@ class MachineActor:
         self._slots, self._released = dict[int, Slot](), set[int]()
         self._received = dict[Path, asyncio.Task[None]]()
 
-    async def start(
-        self, settings: SandboxSettings, slots: int, secret: tuple[Path, ...], watch_seconds: float
-    ) -> None:
+    async def start(self, settings: SandboxSettings, slots: int, secret: tuple[Path, ...]) -> None:
         """Prepare the machine: `slots` cells share its memory, and code never sees the paths in `secret`. Raises
         `SandboxError`, `OSError`."""
-        monitor.WATCH_SECONDS = watch_seconds
         self._settings = settings
         await asyncio.to_thread(inspect_interpreter, settings.python)  # once, not in each slot: it starts a process
         home = (settings.store or default_store_root()).with_name("actors") / socket.gethostname()
@@ -354,8 +348,8 @@ class MachineActor:
             folder = self._folder / f"slot-{number}"
             folder.mkdir()
             slot = self._slots[number] = Slot(folder, KernelHost(self._executor.runner, folder / "kernel"))
-        running = slot.running = ReportedCell()
-        task = slot.task = asyncio.create_task(self._run_work(slot, work))
+        running = ReportedCell()
+        task = slot.task = asyncio.create_task(self._run_work(slot, work, running))
         try:
             while not task.done():
                 await asyncio.wait({task}, timeout=NEWS_SECONDS)
@@ -364,11 +358,6 @@ class MachineActor:
         finally:
             task.cancel()
             await asyncio.wait({task})
-
-    async def stop(self, number: int, reason: str) -> None:
-        """Interrupt the running cell in a slot."""
-        if (slot := self._slots.get(number)) is not None:
-            slot.running.stop(reason)
 
     async def release(self, number: int) -> None:
         """Kill the code in a slot and its kernel; the slot runs nothing any more. Idempotent."""
@@ -387,7 +376,7 @@ class MachineActor:
 
     # --- the work -----------------------------------------------------------------------------------------------------
 
-    async def _run_work(self, slot: Slot, work: RemoteWork) -> WorkEnded:
+    async def _run_work(self, slot: Slot, work: RemoteWork, running: RunningCell) -> WorkEnded:
         code, folder = work.code, slot.folder / "work" / work.code.folder.name
         paths = {path: await self._provide(sent) for path, sent in work.contents.items()}
         shift = work.now - await asyncio.to_thread(read_file_time, slot.folder)
@@ -397,11 +386,11 @@ class MachineActor:
             models = {name: str(paths[path]) for name, path in code.pretrained.items()}
             packages = paths.get(str(code.packages))
             script = replace(code, folder=folder, views=views, pretrained=models, packages=packages)
-            result = await slot.host.execute(script, slot.running)
+            result = await slot.host.execute(script, running)
         else:
             packages = paths.get(str(code.environment.packages))
             job = replace(code, folder=folder, environment=replace(code.environment, packages=packages))
-            result = await self._executor.runner.run_repository_command(job, slot.running)
+            result = await self._executor.runner.run_repository_command(job, running)
 
         def send() -> WorkEnded:
             try:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from itertools import count
@@ -22,7 +21,6 @@ from typing import Any
 from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.schema.nodes import Failure
 from labwright.record.untrusted_files import BadFile
-from labwright.sandbox import monitor
 from labwright.sandbox.cell_runner import CellHost, CellRunner
 from labwright.sandbox.cell_scheduler import RunningCell
 from labwright.sandbox.cluster.actor import (
@@ -44,7 +42,7 @@ from labwright.sandbox.content_store import read_file_time
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.gpus import GpuLeases, describe_devices
 from labwright.sandbox.isolation.processes import compute_limits
-from labwright.sandbox.job import CellProgress, CellStarted, ClusterDown, ExecutorError, Job, WorkerLost
+from labwright.sandbox.job import CellStarted, ClusterDown, ExecutorError, Job, WorkerLost
 from labwright.sandbox.output import Transcript
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome
 from labwright.sandbox.results import KernelExecution
@@ -190,7 +188,7 @@ class RemoteRunner(CellRunner):
         facts = next((one for one in self.machines if one.node == node), None)
         options = {"num_cpus": 0, "max_restarts": 0, "scheduling_strategy": pin_to_node(node)}
         actor = import_ray().remote(MachineActor).options(**options).remote()
-        terms = self.config.settings, facts.slots if facts else 1, self.config.secret, monitor.WATCH_SECONDS
+        terms = self.config.settings, facts.slots if facts else 1, self.config.secret
         try:
             await self.wait_for(actor.start.remote(*terms))
         except ExecutorError as error:
@@ -225,7 +223,6 @@ class RemoteHost:
         """Run code on a machine, replace its folder with what it left, and return its result. After the loss of too
         many machines the code counts as the cause. Raises `ExecutorError`."""
         work = await self.runner.send(code)
-        running.stop_reason.add_done_callback(self._stop)
         for lost in count(1):
             try:
                 return await self._run_once(work, running)
@@ -261,14 +258,8 @@ class RemoteHost:
                         return result
                     case CellStarted():
                         running.mark_started()
-                    case CellProgress():
-                        running.report(news.progress)
                     case _:
                         running.show(news)
-
-    def _stop(self, reason: Future[str]) -> None:
-        if self._claim is not None and not reason.cancelled():
-            self._claim.actor.stop.remote(self._claim.slot, reason.result())
 
 
 class RayExecutor(LocalExecutor):

@@ -60,7 +60,7 @@ from labwright.sandbox.results import write_job_output
 from labwright.sandbox.workspace import CELLS_FOLDER, remove_rescued
 from labwright.search.replication import is_late_seed, list_undecided_cells
 from labwright.search.stage_snapshot import StageSnapshot
-from labwright.stages.measuring import ProgressWatch, measure_job
+from labwright.stages.measuring import measure_job
 from labwright.stages.prompt_inputs import find_required_measurements
 from labwright.stages.run_context import RunContext, enter_step, record_spent_budget
 
@@ -400,7 +400,7 @@ async def execute_attempt(
     alone: bool = False,
     rescued: Path | None = None,
     artifacts: Mapping[str, Mapping[str, ArtifactFile]] = MappingProxyType({}),
-    watch: ProgressWatch | None = None,
+    quiet_seconds: float | None = None,
     check: Callable[[JobOutcome], tuple[HonestyFinding, ...]] = lambda _: (),
 ) -> None:
     """Execute a node's code once, and record the attempt and what `check` finds; `cells` is None for a plain script.
@@ -417,6 +417,7 @@ async def execute_attempt(
         seed=node.seed,
         timeout=limit,
         alone=alone,
+        quiet_seconds=quiet_seconds,
         live_output=context.folder.get_live_output_path(node.id, number),
         artifacts=artifacts,
         datasets=tuple(use.name for use in plan.datasets) if plan is not None else (),
@@ -436,7 +437,6 @@ async def execute_attempt(
         context,
         job,
         on_start=lambda: enter_step(context, node.id, "running"),
-        watch=watch,
         commit=cells.commit if cells is not None else None,
         decision=node.decision,
     )

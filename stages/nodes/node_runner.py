@@ -11,7 +11,6 @@ from __future__ import annotations
 from asyncio import to_thread
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 from typing import cast
 
@@ -41,13 +40,13 @@ from labwright.record.tuning_results import build_effective_plan
 from labwright.record.untrusted_files import remove_tree
 from labwright.review.honesty.code_reading import find_equal_arms
 from labwright.review.honesty.label_probe import find_impossible_scores, list_withheld_metrics
-from labwright.sandbox.job import ArtifactFile, ExecutionProgress, JobOutcome, SubmissionRefused
+from labwright.sandbox.job import ArtifactFile, JobOutcome, SubmissionRefused
 from labwright.sandbox.scoring import read_final_predictions
 from labwright.sandbox.workspace import rescue_checkpoints
 from labwright.search.replication import find_concluding_replicates, list_unread_nodes
 from labwright.search.scheduler import NodeKilled, ReleaseSlot
 from labwright.search.stage_snapshot import StageSnapshot
-from labwright.stages.measuring import ProgressWatch, TooLate
+from labwright.stages.measuring import TooLate
 from labwright.stages.nodes.node_cells import execute_attempt, list_node_artifacts, prepare_node_cells
 from labwright.stages.nodes.node_plots import PlotArrays, draw_plots, list_array_folders
 from labwright.stages.nodes.program_author import let_author_write, wants_author
@@ -63,30 +62,6 @@ from labwright.stages.prompt_inputs import (
 )
 from labwright.stages.repository.paper_study import NothingLeftError
 from labwright.stages.run_context import RunContext, as_node_failure, enter_step, raise_if_repeated, record_time_limit
-
-
-def build_watch(context: RunContext, decided: DecisionMade) -> ProgressWatch | None:
-    """Build the watch that stops the code of a search node which logged a value that is not finite, or was silent for
-    too long; None if it may not be stopped.
-
-    Replicates are never stopped, because results without the bad seeds would be biased.
-    """
-    action, quiet = decided.action, context.quiet_seconds
-    if quiet is None or not isinstance(action, ExpandTree) or action.kind not in SEARCH_KINDS:
-        return None
-
-    def watch(progress: ExecutionProgress) -> str | None:
-        for (dataset, condition, name, split), step, value in progress.points:
-            if not isfinite(value):
-                place = f" of {condition}" * bool(condition) + f" on {dataset}" * bool(dataset)
-                return f"{name}{place} ({split}) was {value} at step {step}, which is not finite"
-        if progress.quiet_seconds <= quiet:
-            return None
-        limit = f"the limit is {quiet:g} s (search.silent_timeout)"
-        return f"it printed, logged and submitted nothing for {progress.quiet_seconds:.0f} s; {limit}"
-
-    return watch
-
 
 RERUN_KINDS: frozenset[NodeKind] = frozenset({"replicate", "trial", "tune"})
 """Kinds of nodes that run their parent's program with another seed or other settings."""
@@ -338,9 +313,15 @@ class NodeRunner:
                 alone=alone,
                 rescued=self.rescue_checkpoints(),
                 artifacts=self.list_artifacts(),
-                watch=build_watch(context, self.decided),
+                quiet_seconds=self.quiet_seconds,
                 check=self.check_outcome,
             )
+
+    @property
+    def quiet_seconds(self) -> float | None:
+        """Seconds of silence after which code is stopped. Replicates never are (None), because results without the bad
+        seeds would be biased."""
+        return self.context.quiet_seconds if self.action.kind in SEARCH_KINDS else None
 
     def rescue_checkpoints(self) -> Path | None:
         """Return the folder with the checkpoints of this attempt's cells after a kill; None if there are none."""

@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from labwright.sandbox import monitor
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation.bubblewrap import KERNEL_SIDE
@@ -35,11 +34,6 @@ SETTINGS = SandboxSettings(grace=0.5, isolation="none")
 
 PATIENCE_SECONDS = 120.0
 """Limit for what takes a moment, in seconds: a loaded machine may be slow."""
-
-
-@pytest.fixture(autouse=True)
-def frequent_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(monitor, "WATCH_SECONDS", 0.1)
 
 
 @dataclass(frozen=True)

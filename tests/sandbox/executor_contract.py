@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from labwright.sandbox.job import ExecutionProgress, Executor, ExecutorError, Job, JobOutcome
-from tests.jobs import Watch, run_job
+from labwright.sandbox.job import Executor, ExecutorError, Job, JobOutcome
+from tests.jobs import run_job
 from tests.sandbox.conftest import DatasetStore, holds_eventually
 
 TINY = "import lab\nlab.result('size', 3, condition='baseline', dataset='digits')\nprint('measured')\n"
@@ -25,9 +25,6 @@ FAILING = f"{TINY}raise ValueError('broken')\n"
 MUTE = "print('nothing measured')\n"
 SUM = "import numpy as np\nprint(np.load('inputs/n1/x.npy').sum())\n" + TINY
 LEAVING = "import lab\nlab.save('curve', [1, 2])\nlab.save_artifact('net', [3, 4])\n" + TINY
-
-WATCH_SECONDS = 0.1
-"""Seconds between two checks of a watch in the tested executors."""
 
 
 def make_job(folder: Path, code: str, seed: int = 0) -> Job:
@@ -44,7 +41,7 @@ class ExecutorContract:
     """Timeout in seconds for events expected soon."""
 
     def make_executor(self, slots: int, store: DatasetStore) -> Executor:
-        """Create an executor that checks its jobs every `WATCH_SECONDS`. The test closes it."""
+        """Create an executor. The test closes it."""
         raise NotImplementedError
 
     # --- outcomes ---------------------------------------------------------------------------------------------------
@@ -88,14 +85,6 @@ class ExecutorContract:
         outcome = await self.run_job(replace(make_job(tmp_path / "a", SUM), inputs={"inputs/n1": (given,)}), store)
         assert outcome.stdout_tail == "6\nmeasured\n"
 
-    async def test_a_watch_sees_running_code_and_can_end_it(self, store: DatasetStore, tmp_path: Path) -> None:
-        def watch(glance: ExecutionProgress) -> str | None:
-            return "seen enough" if glance.seconds >= WATCH_SECONDS else None
-
-        outcome = await self.run_job(make_job(tmp_path / "a", SLOW), store, watch)
-        assert outcome.failure is not None
-        assert (outcome.failure.kind, outcome.failure.message) == ("hopeless", "seen enough")
-
     # --- slots -----------------------------------------------------------------------------------------------------
 
     async def test_as_many_run_at_a_time_as_there_are_places(self, store: DatasetStore, tmp_path: Path) -> None:
@@ -103,7 +92,7 @@ class ExecutorContract:
         assert executor.slots == 2
         running: set[str] = set()
         tasks = [
-            asyncio.create_task(run_job(executor, make_job(tmp_path / name, SLOW), watch=_make_watch(name, running)))
+            asyncio.create_task(run_job(executor, make_job(tmp_path / name, SLOW), on_start=partial(running.add, name)))
             for name in "abc"
         ]
         assert await asyncio.to_thread(holds_eventually, lambda: len(running) == 2)
@@ -135,7 +124,7 @@ class ExecutorContract:
         executor = self.make_executor(2, store)
         running: set[str] = set()
         slow = asyncio.create_task(
-            run_job(executor, make_job(tmp_path / "slow", SLOW), watch=_make_watch("slow", running))
+            run_job(executor, make_job(tmp_path / "slow", SLOW), on_start=partial(running.add, "slow"))
         )
         assert await asyncio.to_thread(holds_eventually, lambda: bool(running))
         alone = asyncio.create_task(run_job(executor, replace(make_job(tmp_path / "alone", TINY), alone=True)))
@@ -156,7 +145,9 @@ class ExecutorContract:
     async def test_cancelling_kills_and_frees_the_place(self, store: DatasetStore, tmp_path: Path) -> None:
         executor = self.make_executor(1, store)
         running: set[str] = set()
-        task = asyncio.create_task(run_job(executor, make_job(tmp_path / "a", SLOW), watch=_make_watch("a", running)))
+        task = asyncio.create_task(
+            run_job(executor, make_job(tmp_path / "a", SLOW), on_start=partial(running.add, "a"))
+        )
         assert await asyncio.to_thread(holds_eventually, lambda: bool(running))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -165,32 +156,11 @@ class ExecutorContract:
         assert (await run_job(executor, make_job(tmp_path / "b", TINY))).measurements
         await executor.close()
 
-    async def test_closing_ends_all_and_is_final_and_idempotent(self, store: DatasetStore, tmp_path: Path) -> None:
-        executor = self.make_executor(1, store)
-        running = asyncio.create_task(run_job(executor, make_job(tmp_path / "a", SLOW)))
-        waiting = asyncio.create_task(run_job(executor, make_job(tmp_path / "b", TINY)))
-        await asyncio.sleep(0.3)
-        await executor.close()
-        await executor.close()
-        for task in (running, waiting):
-            with pytest.raises(ExecutorError, match="closed"):
-                await task
-        with pytest.raises(ExecutorError, match="closed"):
-            await run_job(executor, make_job(tmp_path / "c", TINY))
-
-    async def run_job(self, one: Job, store: DatasetStore, watch: Watch | None = None) -> JobOutcome:
+    async def run_job(self, one: Job, store: DatasetStore) -> JobOutcome:
         """Return the outcome of a job in a fresh executor."""
         executor = self.make_executor(1, store)
         try:
-            return await run_job(executor, one, watch=watch)
+            return await run_job(executor, one)
         finally:
             await executor.close()
-
-
-def _make_watch(name: str, running: set[str]) -> Callable[[ExecutionProgress], None]:
-    """A watch that records which jobs it saw running."""
-
-    def watch(glance: ExecutionProgress) -> None:
-        running.add(name)
-
-    return watch
+            await executor.close()  # idempotent

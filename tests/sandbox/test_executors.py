@@ -13,7 +13,7 @@ from labwright.sandbox.job import Executor, ExecutorError, Job
 from tests.fake_executor import FakeExecutor
 from tests.jobs import run_job
 from tests.sandbox.conftest import SETTINGS, DatasetStore
-from tests.sandbox.executor_contract import WATCH_SECONDS, ExecutorContract, make_job
+from tests.sandbox.executor_contract import ExecutorContract, make_job
 from tests.sandbox.fake_outcomes import fake_outcome
 
 pytestmark = pytest.mark.slow
@@ -38,7 +38,7 @@ print(met)
 
 class TestScripted(ExecutorContract):
     def make_executor(self, slots: int, store: DatasetStore) -> Executor:
-        return FakeExecutor(fake_outcome, slots=slots, watch_seconds=WATCH_SECONDS)
+        return FakeExecutor(fake_outcome, slots=slots)
 
 
 BROKEN: list[Callable[[Path], Job]] = [

@@ -45,12 +45,12 @@ from labwright.record.untrusted_files import (
     take_back_folder,
     write_file,
 )
+from labwright.sandbox.cell_runner import read_size
 from labwright.sandbox.cell_scheduler import CellOrder
 from labwright.sandbox.content_store import pack_archive, unpack_archive
 from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from labwright.sandbox.isolation.processes import ResourceLimits, Watchdog
 from labwright.sandbox.job import CellResult, CellTask, Job, JobOutcome, SandboxError
-from labwright.sandbox.monitor import ProgressReader, read_curves
 from labwright.sandbox.output import Transcript
 from labwright.sandbox.results import (
     KernelExecution,
@@ -154,7 +154,6 @@ WORK: dict[str, Callable[[Path], object]] = {
     "submissions": lambda folder: read_index(folder, "submissions.jsonl"),
     "predictions": lambda folder: read_final_predictions(folder, folder / "labels"),
     "seal predictions": lambda folder: seal_test_predictions(folder, folder / "labels"),
-    "curves": read_curves,
     "read arm": _read_arm,
     "write": lambda folder: [
         write_file(folder, name, "ours") for name in ("stdout.txt", "submissions/x", "sealed/index.jsonl", "node.ipynb")
@@ -165,7 +164,7 @@ WORK: dict[str, Callable[[Path], object]] = {
     "briefs": lambda folder: asyncio.run(
         PlotArrays("n", (folder / "arrays",), {"n1": (folder / "arrays",)}).read_briefs()
     ),
-    "watch": lambda folder: ProgressReader(folder).read(1.0, 1),
+    "size": lambda folder: read_size(folder, "measurements.jsonl"),
     "count": count_bytes,
 }
 LINKED = (

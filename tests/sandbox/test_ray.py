@@ -178,8 +178,7 @@ async def test_leaving_the_stream_leaves_no_process_and_the_machines_usable(
     cluster: RayCluster, executor: RayExecutor, tmp_path: Path
 ) -> None:
     others = find_actor_processes(cluster)  # those of the shared executor
-    job = replace(celled(tmp_path / "a", 4, 60.0), watched=True)  # its progress comes up while it runs
-    async with executor.measure(job) as stream:
+    async with executor.measure(celled(tmp_path / "a", 4, 60.0)) as stream:
         async for _ in stream:
             if find_kernel_processes(cluster, others):
                 break
