@@ -15,7 +15,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -54,6 +54,7 @@ from labwright.sandbox.output import (
     failure_from_timeout,
     strip_colours,
 )
+from labwright.sandbox.packages import PackageOverlay
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome, run_command
 from labwright.sandbox.results import KernelExecution, ResultCollector, build_result, failure_from_error, with_failure
 from labwright.sandbox.scorers import (
@@ -79,22 +80,26 @@ dead.
 """
 
 
-@dataclass
+@dataclass(eq=False)
 class CellRunner:
-    """State that all cells of an executor share. `slots` share the machine's memory."""
+    """Runs the cells of an executor, and holds what they share."""
 
     slots: int
+    """Number of cells that share the machine's memory."""
     config: KernelConfig
+    """Configuration of all kernels."""
     views: Path
     scorers: Path | None
     """Folder written by `sandbox.scorers.freeze_scorer`."""
     collector: ResultCollector
-    pretrained: Mapping[str, str]
     gpus: GpuLeases
     meter: MemoryMeter
-    get_packages: Callable[[], Path | None]
-    """Returns the folder of the packages installed for the run."""
-    subjects: LlmGateway | None = None
+    subjects: LlmGateway | None
+    """Language models that experiments may query; they are closed together with the executor."""
+    pretrained: dict[str, str] = field(default_factory=dict[str, str])
+    """Models for `lab.pretrained`: `OWNER/NAME@REVISION` -> folder."""
+    packages: PackageOverlay | None = None
+    """Packages installed for the run; set before its first job."""
 
     @property
     def slot_gb(self) -> float:
@@ -110,8 +115,8 @@ class CellRunner:
         self.config.cache.mkdir(parents=True, exist_ok=True)
         return replace(
             script,
-            pretrained=dict(self.pretrained),
-            packages=self.get_packages(),
+            pretrained=self.pretrained,
+            packages=self.packages and self.packages.folder,
             scorers=tuple(name for name in script.views if name in scorers and scorers[name][0].takes == "artifact"),
         )
 
@@ -225,7 +230,8 @@ class CellRunner:
         target.mkdir()
         name, cell = f"scorer of {task.scorer.dataset}", Cell(dataset="", arm="", seed=seed)
         job = Job(name=name, folder=own, source={}, entry=SCORER_ENTRY, kind="score")
-        script = KernelScript(job, cell, target, settings.scorer_timeout, views={}, packages=self.get_packages())
+        packages = self.packages and self.packages.folder
+        script = KernelScript(job, cell, target, settings.scorer_timeout, views={}, packages=packages)
         folders = {"views": self.views, "labels": self.collector.labels}
         host = KernelHost(self, own / "kernel")
         try:

@@ -24,7 +24,7 @@ from labwright.sandbox.job import ExecutorError, Job
 from labwright.sandbox.llm_gateway import LlmGateway
 from labwright.sandbox.monitor import MemoryMeter
 from labwright.sandbox.output import MAX_KEPT_CHARS, LiveOutput
-from labwright.sandbox.packages import PackageOverlay, compute_environment_fingerprint
+from labwright.sandbox.packages import compute_environment_fingerprint
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome
 from labwright.sandbox.repository.command_cells import CommandWorker
 from labwright.sandbox.repository.environment import StudyRepository
@@ -35,7 +35,7 @@ from labwright.sandbox.settings import SandboxSettings
 from labwright.sandbox.workspace import CELLS_FOLDER, KERNELS_FOLDER
 
 
-class LocalExecutor:
+class LocalExecutor(CellRunner):
     """An `Executor` that uses local kernels.
 
     `views` and `labels` are folders written by `sandbox.datasets.materialise`; `cache` is shared by the kernels. Both
@@ -65,34 +65,25 @@ class LocalExecutor:
     ) -> None:
         labels, cache = labels or views.parent / "labels", cache or views.parent / "cache"
         serialise_parsing()  # outputs of experiment code are read in several threads
-        self.slots = slots
         remove_stale()
-        self.packages: PackageOverlay | None = None
-        """Packages installed for the run; set before its first job."""
-        self.isolation = determine_isolation(settings)
-        """How code is isolated on this machine."""
-        hidden = tuple(path.absolute() for path in (labels, find_user_salt(), *secret))
-        config = KernelConfig(settings, self.isolation, cache.absolute(), hidden)
-        remove_tree(get_scoring_folder(config), ignore_errors=True)
-        self.config = config
-        """Configuration of all kernels."""
-        gpus = gpus or open_gpu_leases(settings, read_cuda_visible_devices())
+        isolation, gpus = determine_isolation(settings), gpus or open_gpu_leases(settings, read_cuda_visible_devices())
         self.slot_pool = Slots(slots, shared)
-        self.runner = CellRunner(
+        self.grade: EvidenceGrade = "scored" if isolation.between_cells and settings.network == "off" else "computed"
+        """Grade of values computed from predictions: it depends on whether the code could reach labels and other
+        cells."""
+        hidden = tuple(path.absolute() for path in (labels, find_user_salt(), *secret))
+        super().__init__(
             slots,
-            config,
+            KernelConfig(settings, isolation, cache.absolute(), hidden),
             views,
-            scorers=scorers,
-            pretrained={},
-            gpus=gpus,
-            collector=ResultCollector(labels, config.cache, settings.artifact_bytes, self.grade),
-            meter=MemoryMeter(gpus.nvml, alone=gpus.is_alone),
-            subjects=subjects,
-            get_packages=lambda: self.packages and self.packages.folder,
+            scorers,
+            ResultCollector(labels, cache.absolute(), settings.artifact_bytes, self.grade),
+            gpus,
+            MemoryMeter(gpus.nvml, alone=gpus.is_alone),
+            subjects,
         )
+        remove_tree(get_scoring_folder(self.config), ignore_errors=True)
         self.add_pretrained(pretrained or {})
-        self.subjects = subjects
-        """Language models that experiments may query; they are closed together with the executor."""
         self.repository: StudyRepository | None = None
         """The repository that repository commands run in; set before the first such job."""
 
@@ -100,29 +91,21 @@ class LocalExecutor:
     def device(self) -> str:
         """The device behind `lab.device`, as described in prompts."""
         settings = self.config.settings
-        return describe_devices(self.runner.gpus.devices, each=settings.gpus_per_node, shared_by=settings.slots_per_gpu)
+        return describe_devices(self.gpus.devices, each=settings.gpus_per_node, shared_by=settings.slots_per_gpu)
 
     def add_pretrained(self, pretrained: Mapping[str, Path]) -> None:
         """Add models for `lab.pretrained`."""
-        models = {name: str(path.absolute()) for name, path in pretrained.items()}
-        self.runner.pretrained = {**self.runner.pretrained, **models}
+        self.pretrained |= {name: str(path.absolute()) for name, path in pretrained.items()}
 
     @property
     def cell_capacity(self) -> ResourceNeeds:
         """Maximum resources of one cell on this machine."""
-        return compute_cell_capacity(self.config.settings, len(self.runner.gpus.devices))
-
-    @property
-    def grade(self) -> EvidenceGrade:
-        """Grade of values computed from predictions: it depends on whether the code could reach labels and other
-        cells.
-        """
-        return "scored" if self.isolation.between_cells and self.config.settings.network == "off" else "computed"
+        return compute_cell_capacity(self.config.settings, len(self.gpus.devices))
 
     @property
     def environment_fingerprint(self) -> str:
         """Fingerprint of the conditions on which values depend besides code, data and seed. Raises `ExecutorError`."""
-        return compute_environment_fingerprint(self.config.settings, self.runner.gpus.devices, self.packages)
+        return compute_environment_fingerprint(self.config.settings, self.gpus.devices, self.packages)
 
     def measure(self, job: Job) -> LocalStream:
         return LocalStream(self, job)
@@ -130,20 +113,20 @@ class LocalExecutor:
     async def run_command(self, job: CommandJob) -> CommandOutcome:
         """Run a repository command to its end. Raises `ExecutorError`."""
         async with self.slot_pool.hold():
-            return await self.runner.run_repository_command(job, RunningCell())
+            return await self.run_repository_command(job, RunningCell())
 
     async def evaluate(self, folder: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
         if not sealed:
             return ()
-        scorers = await asyncio.to_thread(read_frozen_scorers, self.runner.scorers)
+        scorers = await asyncio.to_thread(read_frozen_scorers, self.scorers)
         submissions = await asyncio.to_thread(read_sealed, folder, sealed)
         if not (tasks := build_scorer_tasks(submissions, "test", scorers)):
             return ()
         async with self.slot_pool.hold():
-            return await self.runner.run_scorers(tasks, folder / "sealed", seed)
+            return await self.run_scorers(tasks, folder / "sealed", seed)
 
     async def close(self) -> None:
-        await self.runner.gpus.close()
+        await self.gpus.close()
         if self.subjects is not None:
             await self.subjects.close()
 
@@ -152,13 +135,12 @@ class LocalStream(CellStream):
     """The events of a job on this machine."""
 
     def __init__(self, executor: LocalExecutor, job: Job) -> None:
-        runner = executor.runner
         super().__init__(
             replace(job, folder=job.folder.absolute()),
-            runner.slots,
+            executor.slots,
             executor.slot_pool.hold,
             self._open_worker,
-            memory_gb=runner.slot_gb,
+            memory_gb=executor.slot_gb,
             give_way=executor.slot_pool.should_give_way,
         )
         self._executor, self._numbers = executor, count(1)
@@ -174,7 +156,7 @@ class LocalStream(CellStream):
             remove_tree(kernels, ignore_errors=True)
 
     def _open_worker(self) -> CellWorker:
-        runner, number = self._executor.runner, next(self._numbers)
+        runner, number = self._executor, next(self._numbers)
         if self._repository is not None:
             return CommandWorker(self._repository, runner, self.job, self._live, number)
         return KernelWorker(runner, self.job, self._live, self.job.folder / KERNELS_FOLDER / str(number))

@@ -347,7 +347,7 @@ class MachineActor:
         if (slot := self._slots.get(number)) is None:
             folder = self._folder / f"slot-{number}"
             folder.mkdir()
-            slot = self._slots[number] = Slot(folder, KernelHost(self._executor.runner, folder / "kernel"))
+            slot = self._slots[number] = Slot(folder, KernelHost(self._executor, folder / "kernel"))
         running = ReportedCell()
         task = slot.task = asyncio.create_task(self._run_work(slot, work, running))
         try:
@@ -390,7 +390,7 @@ class MachineActor:
         else:
             packages = paths.get(str(code.environment.packages))
             job = replace(code, folder=folder, environment=replace(code.environment, packages=packages))
-            result = await self._executor.runner.run_repository_command(job, running)
+            result = await self._executor.run_repository_command(job, running)
 
         def send() -> WorkEnded:
             try:

@@ -13,7 +13,7 @@ import asyncio
 import json
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,10 @@ from typing import Any
 from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.record.schema.nodes import Failure
 from labwright.record.untrusted_files import BadFile
-from labwright.sandbox.cell_runner import CellHost, CellRunner
+from labwright.sandbox.cell_runner import CellHost
 from labwright.sandbox.cell_scheduler import RunningCell
 from labwright.sandbox.cluster.actor import (
     MachineActor,
-    MachineFacts,
     RemoteWork,
     SentFolder,
     WorkEnded,
@@ -72,14 +71,17 @@ class Claim:
         return self.started.result()
 
 
-@dataclass
-class RemoteRunner(CellRunner):
-    """Runs experiments and commands on the machines of the cluster, with one actor each once they are used. Plots,
-    scorers, and cells that query language models run on the head."""
+class RayExecutor(LocalExecutor):
+    """An `Executor` over a cluster. It runs experiments and commands on the machines of the cluster, with one actor
+    each once they are used. Plots, scorers, and cells that query language models run on the head.
 
-    machines: tuple[MachineFacts, ...] = field(kw_only=True)
+    Raises `ClusterError` if the cluster is unusable, and the errors of `LocalExecutor`.
+    """
 
-    def __post_init__(self) -> None:
+    def __init__(self, slots: int, views: Path, *, settings: SandboxSettings, **rest: Any) -> None:
+        self.machines = list_machines(settings)
+        slots, rest["gpus"] = min(slots, sum(one.slots for one in self.machines)), GpuLeases(None, (), settings)
+        super().__init__(slots, views, settings=settings, **rest)
         self._actors = dict[str, asyncio.Task[Any]]()
         """Node -> its started actor."""
         self._contents = dict[Path, asyncio.Task[SentFolder]]()
@@ -87,6 +89,24 @@ class RemoteRunner(CellRunner):
         self.archives = self.config.cache.parent / "archives"
         """Folder for temporary files."""
         self.archives.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def device(self) -> str:
+        settings, devices = self.config.settings, [one for machine in self.machines for one in machine.devices]
+        return describe_devices(devices, each=settings.gpus_per_node, shared_by=settings.slots_per_gpu)
+
+    @property
+    def cell_capacity(self) -> ResourceNeeds:
+        return compute_max_cell_capacity(self.config.settings)
+
+    @property
+    def environment_fingerprint(self) -> str:
+        """The fingerprint shared by all machines, or the list of fingerprints if they differ."""
+        packages = self.packages
+        installed = {"installed": packages.installed.sha256} if packages is not None and packages.folder else {}
+        machines = [json.loads(one.environment_fingerprint) | installed for one in self.machines]
+        first, *others = sorted({json.dumps(one, sort_keys=True) for one in machines})
+        return json.dumps([first, *others]) if others else first
 
     @property
     def slot_gb(self) -> float:
@@ -175,6 +195,7 @@ class RemoteRunner(CellRunner):
 
     async def close(self) -> None:
         """End all actors, and with them all code. Idempotent."""
+        await super().close()
         if tasks := {*self._actors.values(), *self._contents.values()}:
             await asyncio.wait(tasks)
         for task in self._actors.values():
@@ -216,7 +237,7 @@ def build_bundle(settings: SandboxSettings, needs: ResourceNeeds) -> dict[str, f
 class RemoteHost:
     """A `CellHost` on another machine; resources are claimed on demand."""
 
-    runner: RemoteRunner
+    runner: RayExecutor
     _claim: Claim | None = None
 
     async def execute(self, code: KernelScript | CommandJob, running: RunningCell) -> Any:
@@ -260,39 +281,3 @@ class RemoteHost:
                         running.mark_started()
                     case _:
                         running.show(news)
-
-
-class RayExecutor(LocalExecutor):
-    """An `Executor` over a cluster. Raises `ClusterError` if the cluster is unusable, and the errors of
-    `LocalExecutor`."""
-
-    runner: RemoteRunner  # pyrefly: ignore  a narrower type than that of a single machine
-
-    def __init__(self, slots: int, views: Path, *, settings: SandboxSettings, **rest: Any) -> None:
-        self.machines = list_machines(settings)
-        slots, rest["gpus"] = min(slots, sum(one.slots for one in self.machines)), GpuLeases(None, (), settings)
-        super().__init__(slots, views, settings=settings, **rest)
-        parts = {one.name: getattr(self.runner, one.name) for one in fields(CellRunner)}
-        self.runner = RemoteRunner(**parts, machines=self.machines)
-
-    @property
-    def device(self) -> str:
-        settings, devices = self.config.settings, [one for machine in self.machines for one in machine.devices]
-        return describe_devices(devices, each=settings.gpus_per_node, shared_by=settings.slots_per_gpu)
-
-    @property
-    def cell_capacity(self) -> ResourceNeeds:
-        return compute_max_cell_capacity(self.config.settings)
-
-    @property
-    def environment_fingerprint(self) -> str:
-        """The fingerprint shared by all machines, or the list of fingerprints if they differ."""
-        packages = self.packages
-        installed = {"installed": packages.installed.sha256} if packages is not None and packages.folder else {}
-        machines = [json.loads(one.environment_fingerprint) | installed for one in self.machines]
-        first, *others = sorted({json.dumps(one, sort_keys=True) for one in machines})
-        return json.dumps([first, *others]) if others else first
-
-    async def close(self) -> None:
-        await super().close()
-        await self.runner.close()

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -211,7 +212,8 @@ async def test_gpus_are_reserved_where_they_are(shared_executor: RayExecutor) ->
     assert build_bundle(settings, ResourceNeeds(gpus=0)) == {"CPU": 1.0}
     shared = settings.model_copy(update={"slots_per_gpu": 4})
     assert build_bundle(shared, ResourceNeeds(memory_gb=2.0)) == {"CPU": 1.0, "GPU": 0.25, "memory": 2e9}
-    runner = replace(shared_executor.runner, config=replace(shared_executor.config, settings=settings))
+    runner = copy(shared_executor)
+    runner.config = replace(shared_executor.config, settings=settings)
     with pytest.raises(ClusterDown, match=r"had room for .*GPU.* within 1 s"):
         await runner.claim(ResourceNeeds(gpus=7))
 
