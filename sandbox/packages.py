@@ -491,7 +491,7 @@ def compute_environment_fingerprint(
         "packages": sorted(runs.packages.items()),
         "processor": describe_processor(),
         "gpus": sorted({(device.name, device.memory_bytes) for device in devices}),
-        "driver": _read_driver_version() if devices else "",
+        "driver": read_driver_version() if devices else "",
         "gpus_per_node": settings.gpus_per_node if devices else 0,
         "threads": settings.threads,
         "deterministic": settings.deterministic,
@@ -554,7 +554,8 @@ def describe_processor() -> str:
     return ""
 
 
-def _read_driver_version() -> str:
+def read_driver_version() -> str:
+    """Return the version line of NVIDIA's driver; empty if there is none."""
     with suppress(OSError):
         return Path("/proc/driver/nvidia/version").read_text(errors="replace").partition("\n")[0]
     return ""

@@ -27,6 +27,7 @@ from labwright.record.schema.nodes import Cell
 from labwright.sandbox.exec_file import run_file
 from labwright.sandbox.gpus import GpuDevice, open_gpu_leases, read_cuda_visible_devices
 from labwright.sandbox.job import JobOutcome
+from labwright.sandbox.packages import read_driver_version
 from labwright.sandbox.settings import SandboxSettings
 
 CHECK_LIMIT_SECONDS = 120.0
@@ -229,19 +230,14 @@ def redact_names(text: str) -> str:
 
 def build_gpu_report(checks: GpuChecker, made: Sequence[GpuCheck]) -> GpuReport:
     """Build the report, which can be shared."""
-    (torch, cuda), driver = (*checks.torch, "", "")[:2], ""
-    if checks.devices:
-        try:
-            driver = redact_names(Path("/proc/driver/nvidia/version").read_text().partition("\n")[0])
-        except OSError:
-            driver = "unknown"
+    torch, cuda = (*checks.torch, "", "")[:2]
     return GpuReport(
         made=datetime.now(UTC).date().isoformat(),
         scientist=version("labwright"),
         python=platform.python_version(),
         torch=torch,
         cuda=cuda,
-        driver=driver,
+        driver=redact_names(read_driver_version()) if checks.devices else "",
         checks=tuple(made),
         gpus=tuple(f"{one.name}, {one.memory_bytes / 1e9:.0f} GB" for one in checks.devices),
     )
