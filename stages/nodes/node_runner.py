@@ -291,9 +291,10 @@ class NodeRunner:
         if not self.node.attempts:
             await self.run_attempt()
         first = self.node.attempts[0]
-        if len(self.node.attempts) == 1 and (
-            first.is_out_of_time if first.failure is None else first.failure.kind in ("memory", "timeout")
-        ):
+        kind = first.failure and first.failure.kind
+        was_tried_alone = kind == "memory" and bool(first.cells)  # each cell that reached its memory limit
+        again = first.is_out_of_time if kind is None or was_tried_alone else kind in ("memory", "timeout")
+        if again and len(self.node.attempts) == 1:
             with suppress(TooLate, BudgetSpent):
                 await self.run_attempt()
         return self.node.attempts[-1].failure

@@ -270,6 +270,16 @@ async def test_a_second_attempt_goes_on_from_the_checkpoints_of_a_cell(
     )
 
 
+async def test_a_cell_that_ran_out_of_memory_alone_is_not_tried_a_third_time(tmp_path: Path) -> None:
+    def hungry(cell: Cell) -> Failure | None:
+        return Failure(kind="memory", message="too large") if cell.arm == "method" else None
+
+    bench, ran = agenda(tmp_path, hungry, nodes=1)
+    (node,) = await searched(bench)
+    assert ran == [f"{node.id}/1 {arm}" for arm in ("baseline", "method", "method")]
+    assert node.status == "buggy" and node.failure is not None and node.failure.kind == "memory"
+
+
 async def test_what_was_committed_before_a_kill_is_not_executed_again(tmp_path: Path) -> None:
     bench, ran = agenda(tmp_path, nodes=1)
     append, committed = bench.recorder.append, list[str]()
