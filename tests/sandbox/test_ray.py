@@ -179,10 +179,10 @@ async def test_leaving_the_stream_leaves_no_process_and_the_machines_usable(
     cluster: RayCluster, executor: RayExecutor, tmp_path: Path
 ) -> None:
     others = find_actor_processes(cluster)  # those of the shared executor
-    async with executor.measure(celled(tmp_path / "a", 4, 60.0)) as stream:
-        async for _ in stream:
-            if find_kernel_processes(cluster, others):
-                break
+    task = asyncio.create_task(run_job(executor, celled(tmp_path / "a", 4, 60.0)))
+    assert await asyncio.to_thread(holds_eventually, lambda: bool(find_kernel_processes(cluster, others)))
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
     assert not find_kernel_processes(cluster, others)
     outcome = await run_job(executor, celled(tmp_path / "b", 2, 0.0))
     assert outcome.failure is None
@@ -284,9 +284,9 @@ def test_ray_is_started_here_without_an_address_and_ends_with_its_process() -> N
 
 
 def find_kernel_processes(cluster: RayCluster, others: list[psutil.Process]) -> list[psutil.Process]:
-    """Return the processes that run kernels on the machines, without those of other actors."""
+    """Return the kernels on the machines and the cells forked from them, without those of other actors."""
     found: list[psutil.Process] = []
     for actor in {*find_actor_processes(cluster)} - {*others}:
         with suppress(psutil.Error):
-            found += [one for one in actor.children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
+            found += [one for one in actor.children(recursive=True) if "_bootstrap.py" in " ".join(one.cmdline())]
     return found
