@@ -116,7 +116,7 @@ class CellRunner:
         return replace(
             script,
             pretrained=self.pretrained,
-            packages=self.packages and self.packages.folder,
+            packages=None if self.packages is None else self.packages.folder,
             scorers=tuple(name for name in script.views if name in scorers and scorers[name][0].takes == "artifact"),
         )
 
@@ -230,7 +230,7 @@ class CellRunner:
         target.mkdir()
         name, cell = f"scorer of {task.scorer.dataset}", Cell(dataset="", arm="", seed=seed)
         job = Job(name=name, folder=own, source={}, entry=SCORER_ENTRY, kind="score")
-        packages = self.packages and self.packages.folder
+        packages = None if self.packages is None else self.packages.folder
         script = KernelScript(job, cell, target, settings.scorer_timeout, views={}, packages=packages)
         folders = {"views": self.views, "labels": self.collector.labels}
         host = KernelHost(self, own / "kernel")

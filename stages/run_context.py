@@ -110,14 +110,10 @@ class RunContext:
     """The remaining part of the time limit."""
     device: str = "cpu"
     """The device of the experiments, as prompts describe it."""
-    network: bool = False
-    """Whether experiments have network access."""
     packages: tuple[str, ...] = ()
     """Importable packages with versions, as prompts name them, except those installed for the run."""
     run_packages: RunPackages = field(default_factory=lambda: RunPackages(SandboxSettings()))
     """Finds and installs packages for the run."""
-    user_pretrained: tuple[str, ...] = ()
-    """Pretrained models that the user named, as OWNER/NAME@REVISION."""
     hub: HubOffers = field(default_factory=lambda: HubOffers(SandboxSettings()))
     """Datasets and models that a plan may take from the hub."""
     subjects: Mapping[str, SubjectSettings] = field(default_factory=dict[str, SubjectSettings])
@@ -185,7 +181,12 @@ class RunContext:
     def pretrained_models(self) -> tuple[str, ...]:
         """Models that `lab.pretrained` can load, as OWNER/NAME@REVISION."""
         planned = self.state.search.data_plan.pretrained if self.state.search.data_plan is not None else ()
-        return (*self.user_pretrained, *(name for name in planned if name not in self.user_pretrained))
+        return tuple(dict.fromkeys((*self.sandbox.pretrained, *planned)))
+
+    @property
+    def network(self) -> bool:
+        """Whether experiments have network access."""
+        return self.sandbox.network == "on"
 
     @property
     def facts(self) -> tuple[DatasetFacts, ...]:

@@ -9,6 +9,7 @@ import pytest
 
 from labwright.record.run_folder import partial_path
 from labwright.sandbox.job import CHECKPOINTS, ArtifactFile, Job, JobOutcome
+from labwright.sandbox.settings import SandboxSettings
 from labwright.sandbox.workspace import rescue_checkpoints
 from labwright.stages.prompt_inputs import build_code_inputs, build_node_brief
 from labwright.stages.run_context import RunContext
@@ -71,7 +72,7 @@ async def test_a_prompt_names_what_its_parent_left_and_the_models_of_the_run(tmp
         return GOOD.model_copy(update=left) if job.kind == "experiment" else None
 
     bench, _ = search(tmp_path, leaves, nodes=1)
-    bench = replace(bench, user_pretrained=("a/b@1",))
+    bench = replace(bench, sandbox=SandboxSettings(pretrained=("a/b@1",)))
     nodes = await agenda(bench)
     assert build_code_inputs(bench, bench.state.decisions[nodes[0].decision]).pretrained == ("a/b@1",)
     assert build_node_brief(bench.folder, nodes[0]).artifacts == ("net",)

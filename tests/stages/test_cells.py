@@ -33,6 +33,7 @@ from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.nodes import Cell, CellOutcomeLine, Failure, Node, StageName, format_node_id
 from labwright.record.source_tree import WholeFile
 from labwright.sandbox.job import CellResult, Job, JobOutcome, ResultStream
+from labwright.sandbox.settings import SandboxSettings
 from labwright.search.replication import FRESH_SEED_OFFSET
 from labwright.search.scheduler import list_all_results
 from labwright.search.settings import SearchSettings, StageLimits
@@ -325,7 +326,7 @@ async def test_a_key_names_all_that_a_cell_can_reach(tmp_path: Path) -> None:
     assert keys({"experiment.py": reads, "arms/baseline.py": "z"})[1] != keys({"experiment.py": reads})[1]
     elsewhere = FakeExecutor()
     elsewhere.environment_fingerprint = "another machine, or another folder that code may read"
-    for other in (replace(bench, network=True), replace(bench, executor=elsewhere)):
+    for other in (replace(bench, sandbox=SandboxSettings(network="on")), replace(bench, executor=elsewhere)):
         assert not set(
             compute_cell_keys(both, base, arms=("baseline", "method"), context=other, view=view).values()
         ) & set(known)
