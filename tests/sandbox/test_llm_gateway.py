@@ -229,7 +229,7 @@ print(sorted(int(one.rpartition("-")[2]) for one in ids))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", [{"caps": {"subject_usd": 0.06}}], indirect=True)
+@pytest.mark.parametrize("place", [{"caps": {"subject_usd": 0.03}}], indirect=True)
 async def test_a_spent_budget_ends_cells_and_is_no_fault_of_theirs(place: Place) -> None:
     swallowing = ASK.replace("def run(cell)", "def asking(cell)").replace(
         "lab.measure(run)",
@@ -250,7 +250,7 @@ lab.measure(run)
     assert "resume with a higher budget.subject_usd" in outcome.failure.message
     assert {line.outcome for line in outcome.cells} <= {"measured", "failed", "left out"}
     assert [line.outcome for line in outcome.cells].count("failed") == 1
-    assert 0.05 < read_exchanges(place.folder).spent.usd <= 0.06
+    assert 0.02 < read_exchanges(place.folder).spent.usd <= 0.03
 
 
 @pytest.mark.slow
