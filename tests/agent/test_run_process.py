@@ -123,7 +123,14 @@ def test_a_study_that_an_earlier_version_began_gets_the_packages_of_its_log(
         raise RecordError("enough")
 
     monkeypatch.setattr(repository_setup, "build_environment", build)
-    monkeypatch.setattr(repository_setup, "open_mirror", lambda _: SimpleNamespace(read_texts=lambda _: {}))
+
+    def read_texts(_: str) -> dict[str, str]:
+        return {}
+
+    def open_mirror(_: RunFolder) -> SimpleNamespace:
+        return SimpleNamespace(read_texts=read_texts)
+
+    monkeypatch.setattr(repository_setup, "open_mirror", open_mirror)
     state, settings = RunState(), compose_settings()
     state.repository.environment = EnvironmentBuilt(python="3.12", packages={"a": "1"})
     mine = settings.model_copy(update={"code": settings.code.model_copy(update={"packages": {"b": "2"}})})
