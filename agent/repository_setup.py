@@ -145,16 +145,17 @@ def import_repository(settings: Settings, folder: RunFolder) -> tuple[Settings, 
     return settings.model_copy(update={"code": settings.code.model_copy(update=update)}), opened
 
 
-def open_repository(settings: Settings, folder: RunFolder) -> StudyRepository:
+def open_repository(settings: Settings, folder: RunFolder, state: RunState | None = None) -> StudyRepository:
     """Open the repository for running its cells. Raises `UsageError`, `RepositoryError`, `ExecutorError`."""
     code, mirror = settings.code, open_mirror(folder)
+    built = state.repository.environment if state is not None else None  # earlier versions only recorded packages there
     _check_hidden_output(code)
     environment = build_environment(
         mirror.read_texts(code.tree),
         settings.sandbox,
         python=code.python,
         mounts={name: Path(path) for name, path in code.mounts.items()},
-        installed_before=code.packages,
+        installed_before=code.packages or (built.packages if built is not None else None),
     )
     check_command_environment(
         environment.command_environment,

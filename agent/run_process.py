@@ -212,7 +212,10 @@ def _find_repository_ending(state: RunState) -> tuple[int, str]:
     if baseline is not None and baseline.verdict in ("reproduced", "unchecked"):
         return RELEASED, ""
     if baseline is not None and baseline.verdict == "differs":
-        return FINDINGS, "the result differs from the expected one: to ablate it anyway, give --accept-baseline"
+        given = any(state.read_setting(f"ablation.{one}") for one in ("reproduce_only", "accept_baseline"))
+        advice = "" if given else ": to ablate it anyway, give --accept-baseline"
+        why = f"; {baseline.why}" if baseline.why else ""
+        return FINDINGS, f"the result differs from the expected one{advice}{why}"
     return FINDINGS, (baseline is not None and baseline.why) or "the result was not reproduced"
 
 
@@ -269,7 +272,7 @@ class RunProcess:
             )
         repository = self.repository
         if repository is None and self.settings.code.repository is not None:
-            repository = await asyncio.to_thread(open_repository, self.settings, self.folder)
+            repository = await asyncio.to_thread(open_repository, self.settings, self.folder, self.log.state)
         executor.repository = repository
         self._attach(self._build_context(executor, repository))
         if self.log.state.open_gate is not None:

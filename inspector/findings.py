@@ -71,7 +71,8 @@ def list_effects(state: RunState) -> list[FoundEffect]:
         pairs = ((one.difference, one.shows) for one in results.pairs)
         return [FoundEffect(f"{one.name}: {one.condition} - {one.other}", one, shows) for one, shows in pairs]
     found = state.ablation.results
-    called = {one.node: one.called for one in found.results} if found is not None else {}
+    rows = found.results if found is not None else ()
+    called = {one.node: f"{one.called} ({one.flag})" if one.flag else one.called for one in rows}
     return [
         FoundEffect(f"without {state.nodes[node].varies}", one.effect, called.get(node, "not settled yet"))
         for node, one in compute_part_effects(state).items()

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import math
 import os
+import posixpath
 import stat
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import REPORT_FILES, RunFolder, list_result_folders
 from labwright.record.schema import replace_unencodable
 from labwright.record.schema.nodes import Attempt, Node
-from labwright.record.untrusted_files import BadFile, iterate_entries, open_existing, open_plain_file
+from labwright.record.untrusted_files import BadFile, open_existing, open_plain_file, open_subfolder
 
 SHOWN_NAMES = frozenset(
     "nodes cells paper review literature probes config.yaml idea.json data_plan.json environment.txt packages.lock "
@@ -92,17 +93,21 @@ def read_text(run: Path, path: str, *, end: bool = False, max_characters: int = 
 
 
 def list_files(run: Path, folder: str) -> tuple[ListedFile, ...]:
-    """List regular files below a folder of the run by path, at most `MAX_FILES_LISTED`. Skips links, hidden files and
+    """List regular files below a folder of the run by name, at most `MAX_FILES_LISTED`. Skips links, hidden files and
     names that cannot be in a URL."""
-    every = (
-        ListedFile(f"{folder}/{name}", about.st_size)
-        for name, about in iterate_entries(run.resolve(), folder)
-        if stat.S_ISREG(about.st_mode) and "/." not in f"/{name}" and replace_unencodable(name) == name
-    )
-    try:
-        return tuple(islice(every, MAX_FILES_LISTED))
-    except (BadFile, OSError):  # it is a link, or was removed meanwhile
-        return ()
+    found: list[ListedFile] = []
+    with suppress(BadFile, OSError, RecursionError), open_subfolder(run.resolve(), folder) as top:
+        for place, folders, names, opened in os.fwalk(dir_fd=top):  # leaves out folders that cannot be read
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            for name in sorted(names):
+                path = posixpath.normpath(f"{folder}/{place}/{name}")
+                with suppress(OSError):  # it was removed meanwhile
+                    about = os.stat(name, dir_fd=opened, follow_symlinks=False)
+                    if stat.S_ISREG(about.st_mode) and not name.startswith(".") and replace_unencodable(path) == path:
+                        found.append(ListedFile(path, about.st_size))
+            if len(found) >= MAX_FILES_LISTED:
+                break
+    return tuple(found[:MAX_FILES_LISTED])
 
 
 # --- curves ---------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from pathlib import Path
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
+from labwright.record.errors import UsageError
 from labwright.record.events import EVENT_ADAPTER, Event
 from labwright.record.events.paper_events import PaperReleased, RewriteStarted
 from labwright.record.events.run_events import CallAnswered, ClockMoved
@@ -29,6 +30,7 @@ from labwright.record.line_store import (
     LogRow,
     RecordError,
     RecordKind,
+    RecordVersionError,
     StoredRow,
     read_kind,
     read_stored_rows,
@@ -106,9 +108,11 @@ def parse_events(rows: Iterable[LogRow], path: Path) -> Iterator[tuple[Event, fl
 
 def parse_event(body: str, path: Path, number: int) -> Event:
     """Parse the event with this number in a log; fields that only earlier versions had are dropped. Raises
-    `RecordError`."""
+    `RecordError`, `RecordVersionError`."""
     try:
         return EVENT_ADAPTER.validate_json(body, extra="ignore")
+    except UsageError as error:
+        raise RecordVersionError(f"{path.parent}: {error}") from None
     except ValueError as error:
         mismatches = error.error_count() if isinstance(error, ValidationError) else 1
         damage = f"event {number} is damaged ({mismatches} mismatches)"

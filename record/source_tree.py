@@ -7,10 +7,12 @@ stores it, and `record.source_tree` derives one source from another.
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import unified_diff
 from pathlib import PurePosixPath
+from typing import Any
 
 from pydantic import Field
 
@@ -333,8 +335,14 @@ def build_program(
 
 
 def parse_program(source: Mapping[str, str]) -> RepositoryProgram | None:
-    """Parse the program of a source; None if it is not a repository program."""
-    return RepositoryProgram.model_validate_json(source[CODE_FILE]) if CODE_FILE in source else None
+    """Parse the program of a source; None if it is not a repository program. Fields that only earlier versions had are
+    dropped."""
+    if CODE_FILE not in source:
+        return None
+    stored: Any = json.loads(source[CODE_FILE])
+    if scored := stored.get("predictions"):  # earlier versions had no metric then
+        stored["command"]["metric"] = f"predictions:{scored}@"
+    return RepositoryProgram.model_validate(stored, extra="ignore")
 
 
 def parse_arm_code(source: Mapping[str, str], arm: str) -> ArmCode:

@@ -221,7 +221,9 @@ def _build_row(
         cost=run.calls.total_usage,
         hours=run.active_seconds / 3600,
         verdicts=tuple(
-            CampaignVerdict(hypothesis=each.hypothesis.id, **each.model_dump(include={"verdict", "level", "confirmed"}))
+            CampaignVerdict(
+                hypothesis=each.hypothesis.id, verdict=each.verdict, level=each.level, confirmed=each.confirmed
+            )
             for each in decided.get(one.name, ())
             if each.hypothesis.confirmatory
         ),

@@ -244,7 +244,7 @@ class Ablate(
 
 # --- controlling a run ----------------------------------------------------------------------------------------------
 
-# The fields of these commands are those of `CommandReceived`.
+# The fields of these commands, except Approve, are those of `CommandReceived`.
 
 NodeArgument = Annotated[str, Argument(metavar="NODE", help="Node id as shown by `scientist tree`, such as n0012.")]
 ReasonOption = Annotated[str, Option("--reason", help="Reason; it is recorded.")]

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
 from labwright.agent.campaign import to_slug
 from labwright.agent.cli import campaign
@@ -62,7 +63,7 @@ from labwright.agent.plan_files import (
 from labwright.agent.repository_setup import check_code, check_planner
 from labwright.agent.run import find_changes, is_lasting, resume_run, rewrite_paper, start_or_resume, start_study
 from labwright.agent.settings import KEY_ALIASES, Settings, compose_settings, override_settings
-from labwright.inspector.findings import format_effect, list_effects, list_report_files
+from labwright.inspector.findings import format_effect, list_effects, list_findings, list_report_files
 from labwright.inspector.live_view import choose_view, find_process
 from labwright.inspector.render import format_remaining_estimate
 from labwright.inspector.status import build_status
@@ -83,7 +84,7 @@ from labwright.sandbox.packages import restore_packages
 from labwright.sandbox.scorers import copy_frozen_scorers
 from labwright.stages.data_planning import find_unmet_needs
 from labwright.stages.ideation.idea_checks import is_text_path
-from labwright.stages.repository.ablation_report import to_json
+from labwright.stages.repository.ablation_report import UNRANKED_GATES, to_json
 from labwright.stages.repository.paper_study import add_tuning_reasons, build_search_settings
 
 DEMO_FOLDER = Path(str(files("labwright"))) / "demo"
@@ -223,8 +224,21 @@ def ablate(args: Ablate) -> int:
     if args.json:
         print(json.dumps({"folder": str(folder), **to_json(state)}, indent=1))
     else:
-        print_lines(format_line(format_effect(one)) for one in list_effects(state))
+        print_lines(format_findings(state))
     return code
+
+
+def format_findings(state: RunState) -> Iterator[Text]:
+    """Format what an ablation found: its baseline, the effects, what broke the program, and why the rest is open."""
+    yield from (format_line(f"baseline {text}", "bold") for name, text in list_findings(state) if name == "baseline")
+    yield from (format_line(format_effect(one)) for one in list_effects(state))
+    if (found := state.ablation.results) is None:
+        return
+    for one in found.results:
+        if one.mean is None and one.called in UNRANKED_GATES:
+            yield format_line(f"without {one.part}: {one.called}{f' ({one.flag})' if one.flag else ''}")
+    if found.results and found.stopped:
+        yield format_line(found.stopped)
 
 
 def run_question(args: Run, settings: Settings) -> int:

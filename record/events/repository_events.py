@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, cast
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from labwright.record.errors import UsageError
 from labwright.record.events.event import Event
 from labwright.record.schema.idea import ExperimentDesign
 from labwright.record.schema.repository import (
@@ -64,6 +65,16 @@ class RepairMade(Event, type="repaired", latest="repository.repair"):
     tree: str = Field(description="tree with the repair")
     commit: str = ""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_earlier_form(cls, stored: Any) -> Any:
+        if isinstance(stored, dict) and "repair" in stored:  # it had neither the whole command nor a patch
+            raise UsageError(
+                "another version of scientist recorded a repair of the repository, which this one cannot read: open "
+                "the run with that version, or start another"
+            )
+        return cast(Any, stored)
+
 
 class BaselineChecked(Event, type="baseline_checked", latest="repository.baseline"):
     """The unmodified repository was run with its seeds and compared with the reported value."""
@@ -92,6 +103,15 @@ class PartsFound(Event, type="parts_found", latest="ablation.parts"):
     whole: PartWay | None = Field(default=None, description="how the whole model is disabled")
     budget: int = Field(description="maximum number of runs in total, including the baseline")
     why: str = Field(default="", description="how the author chose the parts, or why there are none")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_earlier_form(cls, stored: Any) -> Any:
+        if isinstance(stored, dict) and "floors" in stored:  # at most one
+            return {name: one for name, one in cast("dict[str, Any]", stored).items() if name != "floors"} | {
+                "whole": next(iter(stored["floors"]), None)
+            }
+        return cast(Any, stored)
 
 
 class MutationTried(Event, type="patched", latest="ablation.tried_mutations", by="part way"):

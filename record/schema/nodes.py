@@ -23,7 +23,7 @@ class InstalledPackages(FrozenModel):
     sha256: str = Field(description="sha256 of the lock")
     packages: dict[str, str] = Field(description="name -> version of every installed package")
     asked: tuple[str, ...] = Field(default=(), description="requirements of settings and plan, as given")
-    built: tuple[str, ...] = Field(default=(), description="not recorded any more; disclosures have it")
+    built: tuple[str, ...] = Field(default=(), description="always the default; earlier disclosures quote it")
     until: str = Field(default="", description="when they were resolved")
     python: str = Field(default="", description="version of the interpreter")
     bytes: int = Field(default=0, description="size of all files")

@@ -50,7 +50,7 @@ class AxesFacts(FrozenModel):
     legend_entries: tuple[str, ...] = ()
     tick_words: tuple[str, ...] = Field(default=(), description="tick labels that are not numbers")
     notes: tuple[str, ...] = Field(default=(), description="labels within the axes, the first 40")
-    note_count: int = Field(default=0, description="not recorded any more; disclosures have it")
+    note_count: int = Field(default=0, description="always the default; earlier disclosures quote it")
     xticks: int | None = Field(default=None, description="number of drawn tick labels; None: unknown")
     yticks: int | None = None
     xwords: bool = Field(default=False, description="whether all tick labels are words")
@@ -58,11 +58,13 @@ class AxesFacts(FrozenModel):
     xscale: str = "linear"
     yscale: str = "linear"
     xlimits: tuple[float, float] | None = None
-    ylimits: tuple[float, float] | None = Field(default=None, description="not recorded any more; disclosures have it")
-    spread: bool = Field(default=False, description="not recorded any more; disclosures have it")
+    ylimits: tuple[float, float] | None = Field(
+        default=None, description="always the default; earlier disclosures quote it"
+    )
+    spread: bool = Field(default=False, description="always the default; earlier disclosures quote it")
     zlabel: str | None = Field(default=None, description="None: there is no third axis")
-    colourbar: bool = Field(default=False, description="not recorded any more; disclosures have it")
-    covered: float = Field(default=0.0, description="not recorded any more; disclosures have it")
+    colourbar: bool = Field(default=False, description="always the default; earlier disclosures quote it")
+    covered: float = Field(default=0.0, description="always the default; earlier disclosures quote it")
 
 
 class OverlapFacts(FrozenModel):
@@ -79,14 +81,14 @@ class FigureFacts(FrozenModel):
     axes: tuple[AxesFacts, ...] = ()
     width_inches: float = Field(default=0.0, description="width of the file; 0: not saved by matplotlib")
     height_inches: float = 0.0
-    dpi: float = Field(default=0.0, description="not recorded any more")
+    dpi: float = Field(default=0.0, description="always the default; earlier disclosures quote it")
     words: tuple[str, ...] = Field(default=(), description="labels outside the axes: title, notes, legend")
     scales: tuple[str, ...] = Field(default=(), description="labels of its colour bars")
     clipped: tuple[str, ...] = Field(default=(), description="labels that extend beyond the canvas")
     overlaps: tuple[OverlapFacts, ...] = Field(default=(), description="the worst first")
     smallest_font: float | None = Field(default=None, description="points, at the figure's own size")
     smallest_text: str = ""
-    cut: bool = Field(default=False, description="not recorded any more")
+    cut: bool = Field(default=False, description="always the default; earlier disclosures quote it")
     error: str = Field(default="", description="why the figure could not be examined, or not completely")
 
 

@@ -292,6 +292,8 @@ def test_what_breaks_the_program_or_makes_what_is_scored_is_told_and_not_ranked(
     assert not any(one["n"] > 1 for one in settled["results"] if one["part"] in ("simulate", "narrow"))
     assert (
         re.search(r"without narrow: \S+, n = 1: breaks the program", ran.stdout)
+        and re.search(r"^baseline unchecked: mean \S+", ran.stdout, re.MULTILINE)
+        and (settled["stopped"] or "without") in ran.stdout
         and "| breaks the program (seen in the search) |" in (out / "report.md").read_text()
     )
 

@@ -15,9 +15,9 @@ from labwright.record.event_log import read_state
 from labwright.record.schema.idea import Idea
 from labwright.sandbox.isolation.bubblewrap import get_probed_isolation
 from labwright.sandbox.job import DatasetError
-from tests.agent.test_cli import written
 from tests.agent.test_cli_bad_input import refused
 from tests.inspector.sample_run import make_sample
+from tests.inspector.test_logs import written
 from tests.sandbox.data.sample_files import make_rows, write_pictures, write_table
 
 pytestmark = pytest.mark.slow

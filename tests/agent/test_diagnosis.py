@@ -22,8 +22,8 @@ from labwright.record.events.search_events import AttemptExecuted, NodeJudged, N
 from labwright.record.reducers.event_fold import fold_events
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.nodes import Attempt, Failure, NodeStep
-from tests.agent.test_cli import written
 from tests.inspector.sample_run import BEGAN, HOSTILE, EventStory, make_ended, make_sample, read_status
+from tests.inspector.test_logs import written
 
 WORKING = "process 7 on host"
 

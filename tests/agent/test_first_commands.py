@@ -17,8 +17,8 @@ from labwright.inspector.status import RunStatus, build_status
 from labwright.inspector.summary import format_ending
 from labwright.record.event_log import read_state
 from labwright.sandbox.isolation.interpreter import InterpreterInfo
-from tests.agent.test_cli import written
 from tests.inspector.sample_run import make_ended, make_sample
+from tests.inspector.test_logs import written
 
 
 @pytest.fixture

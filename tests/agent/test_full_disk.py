@@ -13,8 +13,8 @@ from labwright.record.event_log import EventLog
 from labwright.record.events.run_events import CommandReceived
 from labwright.record.run_folder import RunFolder
 from labwright.search.scheduler import RunControl
-from tests.agent.test_cli import written
 from tests.inspector.sample_run import make_sample
+from tests.inspector.test_logs import written
 
 pytestmark = pytest.mark.slow
 

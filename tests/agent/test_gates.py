@@ -56,8 +56,11 @@ def test_a_plan_changed_at_its_gate_is_carried_out_and_disclosed(
     out = capsys.readouterr().out
     assert "at the gate plan, next: the data of the plan" in out and "scientist approve" in out
     plan = json.loads((run / "data_plan.json").read_text())
-    plan["datasets"][0]["name"] = "nowhere"
     edited = tmp_path / "mine.yaml"
+    edited.write_text(json.dumps(plan | {"note": "one word is wrong"}))
+    assert world.main("approve", str(run), "--edit", str(edited)) == 2
+    assert "note: Extra inputs are not permitted" in capsys.readouterr().err
+    plan["datasets"][0]["name"] = "nowhere"
     edited.write_text(json.dumps(plan))
     assert world.main("approve", str(run), "--edit", str(edited)) == 2
     assert "there is no dataset 'nowhere'" in capsys.readouterr().err

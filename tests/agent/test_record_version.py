@@ -9,8 +9,8 @@ import pytest
 from labwright.agent.cli import main
 from labwright.record.event_log import EventLogTail
 from labwright.record.line_store import EVENTS_FILE, FORMAT_VERSION, RecordVersionError
-from tests.agent.test_cli import written
 from tests.inspector.sample_run import make_ended
+from tests.inspector.test_logs import written
 
 COMMANDS = (
     "resume RUN",

@@ -26,8 +26,8 @@ from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder, write_file
 from labwright.record.schema.nodes import Node
 from labwright.search.scheduler import RunControl
-from tests.agent.test_cli import written
 from tests.inspector.sample_run import EventStory, make_sample
+from tests.inspector.test_logs import written
 from tests.programs import program_files
 from tests.stages.small_study import IDEA, experiment_code, make_small_model
 from tests.stages.test_whole_run import small_settings

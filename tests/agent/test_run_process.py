@@ -12,12 +12,16 @@ from typing import Any, cast
 
 import pytest
 
-from labwright.agent import run_process
-from labwright.agent.run_process import RunProcess
+from labwright.agent import repository_setup, run_process
+from labwright.agent.repository_setup import open_repository
+from labwright.agent.run_process import FINDINGS, RunProcess, find_ending
+from labwright.agent.settings import compose_settings
 from labwright.record.control_files import send_command
 from labwright.record.event_log import EventLog, RecordError
+from labwright.record.events.repository_events import BaselineChecked, EnvironmentBuilt
 from labwright.record.events.run_events import CommandReceived, RunStarted
 from labwright.record.llm_calls import LLMCallStore
+from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.decisions import Cost, LLMQuestion
 from labwright.search.scheduler import RunControl
@@ -97,3 +101,40 @@ async def test_what_cannot_be_written_down_ends_who_waits_for_it(
         async with asyncio.timeout(100):
             await exchanges.reserve("c", "x-0", question, Cost(tokens=1))
     await exchanges.close()
+
+
+@pytest.mark.parametrize("given", ["reproduce_only", "accept_baseline", ""])
+def test_an_unexpected_result_is_explained_with_what_can_be_done(given: str) -> None:
+    started = RunStarted(kind="ablation", idea=IDEA, settings={}, seed=0, version="0", model="scripted")
+    state = RunState(started=started, overrides={f"ablation.{given}": True})
+    state.repository.baseline = BaselineChecked(tree="t", mean=0.8, spread=0.1, verdict="differs", why="no {seed}")
+    code, reason = find_ending(state)
+    assert code == FINDINGS and reason.endswith("; no {seed}")
+    assert ("to ablate it anyway, give --accept-baseline" in reason) == (not given)
+
+
+def test_a_study_that_an_earlier_version_began_gets_the_packages_of_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def build(*_: object, installed_before: object, **__: object) -> None:
+        asked.append(installed_before)
+        raise RecordError("enough")
+
+    monkeypatch.setattr(repository_setup, "build_environment", build)
+
+    def read_texts(_: str) -> dict[str, str]:
+        return {}
+
+    def open_mirror(_: RunFolder) -> SimpleNamespace:
+        return SimpleNamespace(read_texts=read_texts)
+
+    monkeypatch.setattr(repository_setup, "open_mirror", open_mirror)
+    state, settings = RunState(), compose_settings()
+    state.repository.environment = EnvironmentBuilt(python="3.12", packages={"a": "1"})
+    mine = settings.model_copy(update={"code": settings.code.model_copy(update={"packages": {"b": "2"}})})
+    for given in (settings, mine):
+        with pytest.raises(RecordError, match="enough"):
+            open_repository(given, RunFolder(tmp_path), state)
+    assert asked == [{"a": "1"}, {"b": "2"}]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import httpx
 import pytest
 
+from labwright.inspector.run_files import list_files
 from tests.inspector.web_server import PNG, get_raw
 
 
@@ -83,3 +86,17 @@ def test_files_cannot_act_as_pages(web: httpx.Client) -> None:
     picture = web.get(f"{base}/plots1/figures/%3Cb%3Ex.png")
     assert (picture.headers["content-type"], picture.content) == ("image/png", PNG)
     assert "link.txt" not in web.get("/runs/hostile/nodes/n0001").text
+
+
+def test_a_listing_leaves_out_what_cannot_be_read_and_goes_on(tmp_path: Path) -> None:
+    place = tmp_path / "nodes" / "n0001"
+    for name in (".hidden/a", "b/c", "shut/d", "z", "/".join(["deep"] * 150) + "/e"):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text("")
+    (place / "link").symlink_to(tmp_path)
+    (place / "shut").chmod(0)
+    found = [one.path for one in list_files(tmp_path, "nodes/n0001")]
+    (place / "shut").chmod(0o700)
+    assert found[:2] == ["nodes/n0001/z", "nodes/n0001/b/c"] and found[2].endswith("deep/e")
+    (tmp_path / "nodes" / "n0002").symlink_to(place)
+    assert list_files(tmp_path, "nodes/n0002") == list_files(tmp_path, "nodes/n0003") == ()

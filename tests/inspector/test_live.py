@@ -83,10 +83,11 @@ def test_a_live_view_never_outgrows_the_terminal(height: int) -> None:
     story = make_sample()
     for _ in range(40):
         story.finish_good(story.add_node("tuning", "tune", "n0005"), 0.5)
+    running = story.add_node("tuning", "tune", "n0005")
     lines = format_live(story.state, ("a", "b", "c"), height)
     assert len(lines) <= height
     if height >= 8:
-        assert "n0046 tune" in lines[-4].plain, "the latest node is shown"
+        assert f"▸ {running} tune" in lines[-4].plain, "the latest node, which is running, is shown"
 
 
 def test_a_live_view_before_the_first_event_draws() -> None:

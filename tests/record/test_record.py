@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import inspect
 import multiprocessing
 import os
 import signal
@@ -10,21 +12,27 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
 from labwright.record.event_log import EventLog, MemoryLog, RecordError, read_events, read_state
-from labwright.record.events.run_events import CommandReceived, ProcessEnded, RunResumed
-from labwright.record.events.search_events import DecisionMade, NodeProposed
-from labwright.record.line_store import EVENTS_FILE, write_rows
+from labwright.record.events import Event
+from labwright.record.events.repository_events import PartsFound
+from labwright.record.events.run_events import ClockMoved, CommandReceived, ProcessEnded, RunResumed
+from labwright.record.events.search_events import CellsRequired, DecisionMade, NodeProposed
+from labwright.record.line_store import EVENTS_FILE, RecordVersionError, write_rows
 from labwright.record.lock import RunLockedError, acquire_lock, find_owner
 from labwright.record.python_syntax import collect_constants
+from labwright.record.reducers import event_fold
+from labwright.record.reducers.run_state import RunState
 from labwright.record.run_folder import create_draft_folder, seal_folder
 from labwright.record.schema import Scalar
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.idea import Idea
+from labwright.record.schema.repository import PartWay
 from tests.search.scripted_search import SearchWorld, make_settings, new_log, run_search
 
 
@@ -47,6 +55,38 @@ def test_what_only_earlier_versions_recorded_is_dropped(tmp_path: Path) -> None:
     write_rows(tmp_path / EVENTS_FILE, "run", [(1.0, f'{{"type":"decided","k":1,"action":{action},"gone":[1]}}')])
     made = DecisionMade(k=1, action=ExpandTree(stage="preliminary", kind="draft", seed=0))
     assert read_events(tmp_path / EVENTS_FILE) == [(made, 1.0)]
+
+
+def test_events_of_a_repository_are_read_in_their_earlier_form_or_refused_in_one_line(tmp_path: Path) -> None:
+    log, whole = tmp_path / EVENTS_FILE, '{"what":"no steps","words":["--steps","0"],"edits":[]}'
+    floors = ((f"[{whole}]", PartWay(what="no steps", words=("--steps", "0"))), ("[]", None))
+    for number, (stored, read) in enumerate(floors):
+        earlier = f'{{"type":"parts_found","parts":[],"rest":[],"floors":{stored},"budget":9,"why":""}}'
+        write_rows(tmp_path / str(number), "run", [(1.0, earlier)])
+        assert read_events(tmp_path / str(number)) == [(PartsFound(parts=(), whole=read, budget=9), 1.0)]
+    repair = '{"reason":"r","edits":[],"argv":[],"env":{},"pins":[]}'
+    write_rows(log, "run", [(1.0, f'{{"type":"repaired","failure":"","repair":{repair},"tree":"t","commit":""}}')])
+    with pytest.raises(RecordVersionError, match=r"another version of scientist recorded a repair") as refused:
+        read_events(log)
+    assert str(refused.value).startswith(f"{tmp_path}: ")
+
+
+def test_every_event_changes_the_state() -> None:
+    source = ast.walk(ast.parse(inspect.getsource(event_fold)))
+    cases = {ast.unparse(one.cls) for one in source if isinstance(one, ast.MatchClass)}
+    every = [one for one in _list_subclasses(Event) if one.model_fields["type"].default]
+    for event in every:
+        latest, by, listed = event.kept
+        if kept := latest or listed:
+            found = attrgetter(kept)(RunState())
+            assert isinstance(found, list) if listed else isinstance(found, dict) if by else found is None, event
+            assert {name.partition(".")[0] for name in by.split()} <= {*event.model_fields}, event
+        else:
+            assert event.__name__ in cases or event in (ClockMoved, CellsRequired), f"{event} is ignored"
+
+
+def _list_subclasses(above: type[Event]) -> list[type[Event]]:
+    return [one for below in above.__subclasses__() for one in (below, *_list_subclasses(below))]
 
 
 @pytest.mark.slow

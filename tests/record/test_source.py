@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from labwright.record.run_folder import hash_texts, read_source, seal_source
+from labwright.record.schema.repository import RepositoryCommand
 from labwright.record.source_tree import (
+    CODE_FILE,
     MAX_FILE_BYTES,
     MAX_FILES,
     MAX_TREE_BYTES,
+    RepositoryProgram,
     SourceTreeError,
     check_source,
+    parse_program,
     read_constants,
     select_code,
 )
@@ -35,6 +40,17 @@ def test_a_tree_is_read_as_it_was_written(tmp_path: Path) -> None:
     (place / "linked.py").symlink_to(tmp_path / "secret")
     (place / "folder").symlink_to(tmp_path)
     assert list(read_source(place)) == ["experiment.py"], "no link is followed"
+
+
+def test_a_program_of_an_earlier_version_is_read() -> None:
+    command = RepositoryCommand(argv=("python", "run.py"), metric="stdout:x (.*)")
+    program = RepositoryProgram(commit="c", tree="t", command=command, name="x")
+    stored = program.model_dump(mode="json")
+    stored["command"]["seeded"], stored["predictions"] = False, ""
+    assert parse_program({CODE_FILE: json.dumps(stored)}) == program
+    stored["command"]["metric"], stored["predictions"] = "", "out/p.csv"
+    read = parse_program({CODE_FILE: json.dumps(stored)})
+    assert read is not None and read.command.predictions == "out/p.csv"
 
 
 @pytest.mark.parametrize(

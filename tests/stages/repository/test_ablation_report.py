@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from labwright.agent.cli.run import format_findings
 from labwright.record.claims.estimates import compute_p_value
 from labwright.record.claims.part_effects import compare_arms
 from labwright.record.events.repository_events import (
@@ -19,6 +20,7 @@ from labwright.record.events.repository_events import (
     RepairMade,
     RepositoryImported,
 )
+from labwright.record.events.run_events import RunStarted
 from labwright.record.reducers.run_state import AblationState, RepositoryState, RunState
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.nodes import Attempt, Node
@@ -33,6 +35,7 @@ from labwright.stages.repository.ablation_report import (
     build_report_files,
     build_results,
 )
+from tests.models.examples import IDEA
 
 FRESH = {1000: (10.0, 9.0), 1001: (12.0, 12.5), 1002: (11.0, 9.5), 1003: (9.0, 10.0), 1004: (13.0, 12.0)}
 """Seed -> result of the baseline and of the arm without the part."""
@@ -178,3 +181,18 @@ def test_the_report_says_what_percentages_relate_to_and_what_was_detectable() ->
     assert f"A run without training, to compare large effects with, was not possible: {NO_OPTIMIZER}." in report
     assert "- anneal (left out by the author): off\n- log (beyond the budget): w\n" in report
     assert "a longer reason ...\n" in report and "not significant" not in report
+
+
+def test_the_command_prints_the_baseline_every_effect_what_broke_and_why_the_rest_is_open() -> None:
+    state = build_state()
+    found = state.ablation.results
+    assert found is not None and state.repository.baseline is not None
+    row = found.results[0].model_copy(update={"flag": "together"})
+    broken = row.model_copy(update={"part": "log", "node": "", "mean": None, "called": "breaks the program"})
+    state.ablation.results = found.model_copy(update={"results": (row, broken), "stopped": "1 part has no verdict"})
+    state.repository.baseline = state.repository.baseline.model_copy(update={"why": "no seed is set"})
+    state.started = RunStarted(kind="ablation", idea=IDEA, settings={}, seed=0, version="0", model="m")
+    baseline, effect, *rest = (line.plain for line in format_findings(state))
+    assert baseline == "baseline unchecked: mean 4; no seed is set"
+    assert effect.startswith("without: +0.4 [") and effect.endswith(", n = 5: no measurable difference (together)")
+    assert rest == ["without log: breaks the program (together)", "1 part has no verdict"]
