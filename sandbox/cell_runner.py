@@ -115,7 +115,7 @@ class CellRunner:
         self.config.cache.mkdir(parents=True, exist_ok=True)
         return replace(
             script,
-            pretrained=self.pretrained,
+            pretrained=dict(self.pretrained),
             packages=None if self.packages is None else self.packages.folder,
             scorers=tuple(name for name in script.views if name in scorers and scorers[name][0].takes == "artifact"),
         )

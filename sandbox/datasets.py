@@ -3,8 +3,7 @@
 `views/<name>.npz` holds train and dev with labels, validation and test without them. `labels/<name>.npz` holds the
 labels of validation and test and the columns that metrics use, for the host only; `labels/order.salt` is the secret
 from which the order of sorted rows is drawn. All are the run's own copies, so the original files may change or be
-deleted.
-`sandbox.data.preparation` makes splits and features; see docs/data.md.
+deleted. `sandbox.data.preparation` makes splits and features; see docs/data.md.
 """
 
 from __future__ import annotations
