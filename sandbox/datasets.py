@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import secrets
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -215,11 +216,18 @@ def find_user_salt() -> Path:
 
 
 def _read_user_salt() -> str:
-    """Return the user's secret, created on first use; a new one if the cache cannot be written to."""
+    """Return the user's secret, created on first use, by one of several processes; a new one if the cache cannot be
+    written to."""
     path, new = find_user_salt(), secrets.token_hex(16)
     with suppress(OSError):
         if not path.is_file():
-            write_file(path, new)
+            own = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+            write_file(own, new)
+            try:
+                with suppress(FileExistsError):
+                    os.link(own, path)
+            finally:
+                own.unlink()
         return path.read_text()
     return new
 
