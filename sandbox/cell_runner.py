@@ -115,7 +115,7 @@ class CellRunner:
         self.config.cache.mkdir(parents=True, exist_ok=True)
         return replace(
             script,
-            pretrained=self.pretrained,
+            pretrained=dict(self.pretrained),
             packages=None if self.packages is None else self.packages.folder,
             scorers=tuple(name for name in script.views if name in scorers and scorers[name][0].takes == "artifact"),
         )
@@ -286,7 +286,8 @@ class KernelWorker:
         for name in ("inputs", "arrays" if job.kind == "plot" else "figures"):  # large, and available elsewhere
             with suppress(OSError, BadFile):
                 await asyncio.to_thread(remove_path, script.folder, name)
-        return CellEnded(result, script.folder, kernel_died=execution.kernel_unusable)
+        died, first = execution.kernel_unusable, execution.is_first_cell
+        return CellEnded(result, script.folder, kernel_died=died, is_first_cell=first)
 
     async def close(self) -> None:
         await self._host.close()
@@ -324,6 +325,8 @@ class KernelHost:
     _kernel: Kernel | None = None
     _lease: GpuLease = field(default_factory=GpuLease)
     _usage: PeakUsage = field(default_factory=PeakUsage)
+    _ended_cells: int = 0
+    """Number of cells that finished in this kernel."""
 
     async def execute(self, script: KernelScript, running: RunningCell) -> KernelExecution:
         arm = "" if self.runner.config.isolation.between_cells else script.cell.arm
@@ -331,6 +334,7 @@ class KernelHost:
             await self.close()
         self._terms = terms
         self.folder.mkdir(parents=True, exist_ok=True)
+        first = not self._ended_cells
         try:
             if not script.cell.is_script and not script.mounted:
                 script = await asyncio.to_thread(copy_view, script, script.cell.dataset)
@@ -347,13 +351,14 @@ class KernelHost:
         except BaseException:
             await self.close()
             raise
+        self._ended_cells += 1
         if execution.kernel_unusable or (script.scorers and self.runner.gpus.devices):  # a scorer needs a GPU too
             await self.close()
-        return execution
+        return replace(execution, is_first_cell=first)
 
     async def close(self) -> None:
         kernel, lease, self._lease = self._kernel, self._lease, GpuLease()
-        self._kernel = None
+        self._kernel, self._ended_cells = None, 0
         if kernel is not None:
             kernel.kill()
         if lease.devices:

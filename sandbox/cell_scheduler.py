@@ -50,8 +50,8 @@ MAX_UNKNOWN_AT_ONCE = 2
 with more of them, each would get a smaller limit.
 """
 MAX_KERNEL_DEATHS = 3
-"""Maximum number of consecutive kernel deaths; then no further kernel is started. Retries do not count: such a cell
-kills kernels for a reason of its own.
+"""Maximum number of consecutive kernel deaths, each in the kernel's first cell; then no further kernel is started.
+Retries do not count: such a cell kills kernels for a reason of its own.
 """
 ALL_PILOTS_RAISED = "every pilot cell failed with an exception in the code"
 """Reason for leaving out the rest of a job whose code cannot work."""
@@ -347,7 +347,7 @@ class CellSchedule:
             self._stop_reason = self._stop_reason or f"the job was stopped early because {cell} was hopeless"
         if not ran.kernel_died:
             self._death_count = 0
-        elif kind == "died" and cell not in self._retried:
+        elif ran.is_first_cell and kind == "died" and cell not in self._retried:
             self._death_count += 1
         if self._death_count == MAX_KERNEL_DEATHS:
             self._stop_reason = f"{MAX_KERNEL_DEATHS} kernels in a row died before finishing a cell"

@@ -3,14 +3,14 @@
 `views/<name>.npz` holds train and dev with labels, validation and test without them. `labels/<name>.npz` holds the
 labels of validation and test and the columns that metrics use, for the host only; `labels/order.salt` is the secret
 from which the order of sorted rows is drawn. All are the run's own copies, so the original files may change or be
-deleted.
-`sandbox.data.preparation` makes splits and features; see docs/data.md.
+deleted. `sandbox.data.preparation` makes splits and features; see docs/data.md.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import secrets
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -216,11 +216,18 @@ def find_user_salt() -> Path:
 
 
 def _read_user_salt() -> str:
-    """Return the user's secret, created on first use; a new one if the cache cannot be written to."""
+    """Return the user's secret, created on first use, by one of several processes; a new one if the cache cannot be
+    written to."""
     path, new = find_user_salt(), secrets.token_hex(16)
     with suppress(OSError):
         if not path.is_file():
-            write_file(path, new)
+            own = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+            write_file(own, new)
+            try:
+                with suppress(FileExistsError):
+                    os.link(own, path)
+            finally:
+                own.unlink()
         return path.read_text()
     return new
 

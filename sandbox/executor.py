@@ -39,10 +39,10 @@ class LocalExecutor(CellRunner):
     """An `Executor` that uses local kernels.
 
     `views` and `labels` are folders written by `sandbox.datasets.materialise`; `cache` is shared by the kernels. Both
-    are next to `views` if they are not given.
-    `pretrained` maps `OWNER/NAME@REVISION` to a folder from `sandbox.hub.provide_model`. `gpus` replaces
-    the leases of this machine. `secret` lists files that isolated code never sees; `scorers` is a folder written by
-    `sandbox.scorers.freeze_scorer`. With `shared`, slots come from a folder that several runs share.
+    are next to `views` if they are not given. `pretrained` maps `OWNER/NAME@REVISION` to a folder from
+    `sandbox.hub.provide_model`. `gpus` replaces the leases of this machine. `secret` lists files that isolated code
+    never sees; `scorers` is a folder written by `sandbox.scorers.freeze_scorer`. With `shared`, slots come from a
+    folder that several runs share.
 
     Raises `ExecutorError`, `GpuError` if the settings require a GPU and there is none, and `IsolationError` if they
     require isolation that is not available.

@@ -207,6 +207,8 @@ class CellEnded:
     result: CellResult
     folder: Path
     kernel_died: bool = False
+    is_first_cell: bool = False
+    """Whether its kernel had finished no other cell before."""
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,8 @@ class KernelExecution:
     """Values that frozen scorers computed afterwards."""
     kernel_unusable: bool = True
     """Whether the kernel can run no further code."""
+    is_first_cell: bool = False
+    """Whether no other cell had finished in this kernel before."""
     peak_process_bytes: int = 0
     """Peak memory of the process in bytes, beyond that of its kernel; 0 if it did not finish."""
     training: TrainingCounts | None = None

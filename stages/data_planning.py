@@ -464,15 +464,15 @@ PROMPT_CHARS = 40_000
 async def check_context_window(context: RunContext, plan: DataPlan) -> None:
     """Check that the models can read the prompts of a study. Raises `ModelConfigError`."""
     idea, planned = context.idea.model_dump_json(), plan.model_dump_json(exclude_defaults=True)
-    about_code, roles = context.lab_reference, list[AnyRole]([CODE, FEEDBACK])
-    if context.repository is not None and has_only_word_arms(plan):
-        roles = [FEEDBACK]
-    elif context.repository is not None:
+    about_code: dict[AnyRole, str] = {}
+    if context.repository is None:
+        about_code[CODE] = context.lab_reference
+    elif not has_only_word_arms(plan):
         shown = await to_thread(show_repository, context.repository, context.state.repository.baseline)
-        roles, about_code = [CODER, FEEDBACK], shown.model_dump_json()
+        about_code[CODER] = shown.model_dump_json()
     try:
-        for role in roles:
-            await context.models.check_room(role, len(idea) + len(planned) + len(about_code) + PROMPT_CHARS)
+        for role, about in (*about_code.items(), (FEEDBACK, "")):
+            await context.models.check_room(role, len(idea) + len(planned) + len(about) + PROMPT_CHARS)
     except ContextTooLong as error:
         raise ModelConfigError(
             f"{error}; the idea has {len(idea)} characters and the data plan {len(planned)}, and neither is ever "

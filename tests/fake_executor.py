@@ -42,9 +42,8 @@ class FakeExecutor:
     assumed cost of another worker (without an actual wait), `memory_gb` the memory of a slot.
 
     Slots, waiting and cancellation are real. Files only appear if the functions write them to `job.folder`, which is
-    that of the cell. `started` lists the scripts by job, and the
-    cells as `<job> <cell.name>`, in starting order; `max_at_once` is the largest number of slots in use at a time, and
-    `workers` the same per job, by name.
+    that of the cell. `started` lists the scripts by job, and the cells as `<job> <cell.name>`, in starting order;
+    `max_at_once` is the largest number of slots in use at a time, and `workers` the same per job, by name.
     """
 
     def __init__(

@@ -237,7 +237,7 @@ def build_gpu_report(checks: GpuChecker, made: Sequence[GpuCheck]) -> GpuReport:
         python=platform.python_version(),
         torch=torch,
         cuda=cuda,
-        driver=redact_names(read_driver_version()) if checks.devices else "",
+        driver=redact_names(read_driver_version() or "unknown") if checks.devices else "",
         checks=tuple(made),
         gpus=tuple(f"{one.name}, {one.memory_bytes / 1e9:.0f} GB" for one in checks.devices),
     )

@@ -432,6 +432,10 @@ def parse_level(condition: str) -> str:
     return condition.partition("@")[2]
 
 
+SERIES_FORM = "windows of"
+"""Beginning of `DatasetFacts.form` of a series."""
+
+
 class DatasetFacts(FrozenModel):
     """A dataset as prepared for a run; a bundled one may not have been loaded yet, and then has no fingerprint."""
 
@@ -451,9 +455,6 @@ class DatasetFacts(FrozenModel):
     shape: tuple[int, ...] = Field(default=(), description="shape of one example, if it is not a plain row of features")
     split_rule: str = Field(default="", description="description of how the splits were made")
     form: str = Field(default="", description="description of `x`, if it is not an array of float32 or tokens")
-    shows_labels: bool = Field(
-        default=False, exclude_if=is_empty, description="whether inputs contain labels of earlier rows, as of a series"
-    )
     duplicates_by: dict[str, int] = Field(default_factory=dict, description="'test in train' -> rows")
     missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
     origin: str = Field(default="", description="sha256 of the source file, folder or examples")
@@ -470,6 +471,11 @@ class DatasetFacts(FrozenModel):
     def own(self) -> bool:
         """Whether the user supplied it."""
         return not self.source.startswith("sklearn:")
+
+    @property
+    def shows_labels(self) -> bool:
+        """Whether later inputs contain labels of earlier ones, as the windows of a series do."""
+        return self.form.startswith(SERIES_FORM)
 
     @property
     def example_count(self) -> int:

@@ -34,7 +34,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from labwright.record.schema.data_plan import DatasetFacts
+from labwright.record.schema.data_plan import SERIES_FORM, DatasetFacts
 from labwright.sandbox.data import Examples
 from labwright.sandbox.job import DatasetError
 
@@ -219,7 +219,6 @@ def prepare_dataset(
         shape=shape if len(shape) > 1 else (),
         split_rule=splits.rule,
         form=_describe_form(examples),
-        shows_labels=examples.target_times is not None,
         duplicates_by={f"{later} in {earlier}": count for (later, earlier), count in shared.items()},
         missing=dict(examples.missing),
         meta={name: few if len(few) <= MAX_VALUES_LISTED else () for name, few in values.items()},
@@ -242,7 +241,7 @@ def _describe_form(examples: Examples) -> str:
         return "texts"
     if examples.target_times is not None:
         rows, columns = examples.x.shape[1:]
-        return f"windows of {rows} rows by {columns} columns, past values of the target first"
+        return f"{SERIES_FORM} {rows} rows by {columns} columns, past values of the target first"
     return IMAGES_ON_DISK_FORM if examples.x.dtype == np.uint8 and not _should_scale(examples) else ""
 
 

@@ -15,6 +15,7 @@ import math
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from statistics import fmean
 from types import MappingProxyType
 from typing import Literal
@@ -31,7 +32,7 @@ from labwright.record.run_folder import RunFolder, hash_texts, read_source, writ
 from labwright.record.schema import FrozenModel
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.nodes import KIND_NAMES, Node
-from labwright.sandbox.datasets import SALT_FILE, DatasetSources, materialise
+from labwright.sandbox.datasets import SALT_FILE, DatasetSources, find_user_salt, materialise
 from labwright.sandbox.job import DatasetError, Executor, Job, measure_all
 from labwright.sandbox.metrics import write_formulas
 from labwright.sandbox.results import failure_from_error
@@ -294,7 +295,15 @@ def copy_datasets(state: RunState, run: RunFolder, scratch: RunFolder, sources: 
             file = f"{facts.name}.npz"
             if (source / file).is_file():
                 shutil.copyfile(source / file, target / file)
-        rebuilt = materialise(facts.name, views=scratch.views, labels=scratch.labels, seed=facts.seed, sources=sources)
+        build = partial(
+            materialise, facts.name, views=scratch.views, labels=scratch.labels, seed=facts.seed, sources=sources
+        )
+        rebuilt = build()
+        if rebuilt.fingerprint != facts.fingerprint and not salt.is_file() and find_user_salt().is_file():
+            shutil.copyfile(find_user_salt(), scratch.labels / SALT_FILE)  # the run's copy is lost
+            for folder in (scratch.views, scratch.labels):
+                (folder / f"{facts.name}.npz").unlink(missing_ok=True)
+            rebuilt = build()
         if rebuilt.fingerprint != facts.fingerprint:
             raise UsageError(
                 f"the dataset {facts.name!r} cannot be rebuilt: the run's copy was changed or is "

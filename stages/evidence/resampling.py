@@ -96,6 +96,15 @@ class SampleSize(NamedTuple):
     effective_units: float
 
 
+class DatasetDraws(NamedTuple):
+    """What was drawn of several datasets; keys are (cluster column or empty, dataset)."""
+
+    scores: ResampledScores
+    samples: dict[tuple[str, str], SampleSize]
+    reasons: dict[tuple[str, str], str]
+    """Reasons why nothing could be drawn."""
+
+
 def resample_differences(state: RunState, folder: RunFolder) -> tuple[ResampledInterval, ...]:
     """Resample every difference on test data and every effect that generalises over examples, in this order.
 
@@ -104,11 +113,22 @@ def resample_differences(state: RunState, folder: RunFolder) -> tuple[ResampledI
     """
     # Only values that the host scored from predictions, neither by code nor by the user's own scorer.
     own = {(scorer.dataset, metric.name) for scorer in state.search.scorers for metric in scorer.metrics}
+    known = {facts.name for facts in state.search.datasets}
     every = [one for one in compute_differences(state, compute_paper_claims(state)) if one.split == "test"]
-    scored = [one for one in every if one.grade in ("scored", "computed") and (one.dataset, one.name) not in own]
+    scored = [
+        one
+        for one in every
+        if one.grade in ("scored", "computed") and (one.dataset, one.name) not in own and one.dataset in known
+    ]
+    wanted = defaultdict[tuple[str, str], set[tuple[str, str, str]]](set)
+    for one in scored:
+        for condition, ran in ((one.condition, one.nodes), (one.other, one.others)):
+            wanted["", one.dataset] |= {(node, condition, one.name) for node in ran}
+    draws = _draw_datasets(state, folder, wanted)
     return (
         *(_explain_missing(one, NOT_COMPUTED_REASON) for one in every if one not in scored),
-        *resample_effects(state, folder, find_deciding_nodes(state)[0], scored),
+        *(_resample_difference(one, draws) for one in scored),
+        *resample_effects(state, folder, find_deciding_nodes(state)[0]),
     )
 
 
@@ -116,44 +136,28 @@ def _explain_missing(one: ClaimDifference, reason: str) -> ResampledInterval:
     return ResampledInterval(key=one.key, nodes=one.nodes, others=one.others, reason=reason)
 
 
-def resample_effects(
-    state: RunState, folder: RunFolder, replicates: Sequence[Node], differences: Sequence[ClaimDifference] = ()
-) -> Iterator[ResampledInterval]:
-    """Resample these differences, and every effect of a hypothesis that generalises over examples, on all datasets that
-    it uses, for the mean over these replicates.
+def resample_effects(state: RunState, folder: RunFolder, replicates: Sequence[Node]) -> Iterator[ResampledInterval]:
+    """Resample every effect of a hypothesis that generalises over examples, on all datasets that it uses, for the mean
+    over these replicates.
 
-    Selections inside an effect are not resampled: they use the validation or dev values of their seed.
+    Selections inside an effect are not resampled: they use the validation or dev values of their seed. Draws are not
+    those of the differences, so what the paper compares changes no verdict.
     """
     plan, nodes = state.search.data_plan, [one for one in replicates if one.status == "good"]
-    if plan is None:
+    if plan is None or not nodes:
         return
     effects = [
         (one, format_effect_key(one, number), effect, list_conditions_read([effect], plan))
-        for one in (plan.hypotheses if nodes else ())
+        for one in plan.hypotheses
         if one.unit in ("seeds and examples", "seeds and clusters")
         for number, effect in enumerate(list_estimated_effects(one))
     ]
+    names = {find_effect_metric(effect, plan).name for _, _, effect, _ in effects}
     wanted = defaultdict[tuple[str, str], set[tuple[str, str, str]]](set)
-    for one in differences:
-        for condition, ran in ((one.condition, one.nodes), (one.other, one.others)):
-            wanted["", one.dataset] |= {(node, condition, one.name) for node in ran}
     for one, _, _, read in effects:
-        for dataset, metric, condition in read:
-            wanted[one.cluster, dataset] |= {(node.id, condition, metric) for node in nodes}
-    drawn, facts = ResampledScores(), {one.name: one for one in state.search.datasets}
-    samples: dict[tuple[str, str], SampleSize] = {}
-    reasons: dict[tuple[str, str], str] = {}
-    for (cluster, dataset), scores in sorted(wanted.items()):
-        try:
-            samples[cluster, dataset], values = _draw_scores(state, folder, facts[dataset], scores, cluster=cluster)
-            drawn |= {(cluster, dataset, *key): each for key, each in values.items()}
-        except SubmissionRefused as error:
-            reasons[cluster, dataset] = str(error)
-    for one in differences:
-        if (why := reasons.get(("", one.dataset))) is not None:
-            yield _explain_missing(one, why)
-        else:
-            yield _resample_difference(one, drawn, samples["", one.dataset])
+        for dataset, _, condition in read:
+            wanted[one.cluster, dataset] |= {(node.id, condition, name) for node in nodes for name in names}
+    drawn, samples, reasons = _draw_datasets(state, folder, wanted)
     runs = [read_values(state, node) for node in nodes]
     for one, key, effect, read in effects:
         yield resample_effect(
@@ -168,10 +172,30 @@ def resample_effects(
         )
 
 
-def _resample_difference(one: ClaimDifference, drawn: ResampledScores, sample: SampleSize) -> ResampledInterval:
-    """Compute how a difference varies with the test examples; `drawn` has the values in every draw."""
+def _draw_datasets(
+    state: RunState, folder: RunFolder, wanted: Mapping[tuple[str, str], set[tuple[str, str, str]]]
+) -> DatasetDraws:
+    """Draw the (node, condition, metric) scores that are wanted of each cluster column, or none, and dataset."""
+    draws, facts = DatasetDraws({}, {}, {}), {one.name: one for one in state.search.datasets}
+    for (cluster, dataset), scores in sorted(wanted.items()):
+        try:
+            sample, values = _draw_scores(state, folder, facts[dataset], scores, cluster=cluster)
+        except SubmissionRefused as error:
+            draws.reasons[cluster, dataset] = str(error)
+        else:
+            draws.samples[cluster, dataset] = sample
+            for key, each in values.items():
+                draws.scores[cluster, dataset, *key] = each
+    return draws
+
+
+def _resample_difference(one: ClaimDifference, draws: DatasetDraws) -> ResampledInterval:
+    """Compute how a difference varies with the test examples."""
     import numpy as np
 
+    if (why := draws.reasons.get(("", one.dataset))) is not None:
+        return _explain_missing(one, why)
+    drawn, sample = draws.scores, draws.samples["", one.dataset]
     missing = _explain_missing(one, NOT_COMPUTED_REASON)
     sides = ((one.condition, one.nodes), (one.other, one.others))
     first, second = ([("", one.dataset, node, side, one.name) for node in ran] for side, ran in sides)

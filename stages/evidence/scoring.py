@@ -275,7 +275,7 @@ class _NodeProbes:
         (`stages.cost_table`)."""
         metric, result, runs = self.context.plan.primary_metric, ProbeResult("still", ""), 0
         measured: tuple[Measurement, ...] = ()
-        chance = self.context.state.search.constants.get(metric.name, {})
+        chance = self.context.state.search.constants.get(metric.name)
         try:
             if not any(".y" in text for text in select_code(self.code).values()):
                 raise ProbeNotRunError("not run: the code does not read labels")
@@ -290,6 +290,8 @@ class _NodeProbes:
                     )
                     result = ProbeResult("still", why)
                     break
+                if chance is None:
+                    raise ProbeNotRunError(f"the record has no {metric.name} of predictions that ignore the inputs")
                 result = judge_label_permutation(self.node.measurements, measured, metric=metric, chance=chance)
             result = result._replace(why=f"{result.why} (permutation {runs} of at most {MAX_PERMUTATIONS})")
         except ProbeNotRunError as error:

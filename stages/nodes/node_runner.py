@@ -292,18 +292,26 @@ class NodeRunner:
             await self.run_attempt()
         first = self.node.attempts[0]
         kind = first.failure and first.failure.kind
-        was_tried_alone = kind == "memory" and bool(first.cells)  # each cell that reached its memory limit
-        again = first.is_out_of_time if kind is None or was_tried_alone else kind in ("memory", "timeout")
+        again = kind == "timeout" or self.needs_machine or (kind in (None, "memory") and first.is_out_of_time)
         if again and len(self.node.attempts) == 1:
             with suppress(TooLate, BudgetSpent):
                 await self.run_attempt()
         return self.node.attempts[-1].failure
 
+    @property
+    def needs_machine(self) -> bool:
+        """Whether the first attempt failed because memory ran out, in a plain script or in a cell that was not tried
+        once more, alone on the machine."""
+        if not self.node.attempts or (failure := (first := self.node.attempts[0]).failure) is None:
+            return False
+        runs = self.context.state.cells.list_node_runs(self.node.id)
+        hungry = {run.key: run.id for run in reversed(runs) if run.failure is not None and run.failure.kind == "memory"}
+        once = [line for line in first.cells if line.why.startswith("memory:") and line.id in hungry.values()]
+        return failure.kind == "memory" and (not first.cells or bool(once))
+
     async def run_attempt(self) -> None:
         """Execute the code once; a second attempt gets more time, or the whole machine if memory ran out."""
-        context, node = self.context, self.node
-        before = node.attempts[-1].failure if node.attempts else None
-        alone = before is not None and before.kind == "memory"
+        context, node, alone = self.context, self.node, self.needs_machine
         with ExitStack() as claims:
             cells = await prepare_node_cells(context, self.decided, self.view, claims)
             await execute_attempt(

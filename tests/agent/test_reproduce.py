@@ -38,7 +38,7 @@ from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, MetricS
 from labwright.record.schema.decisions import ExpandTree
 from labwright.record.schema.idea import Idea
 from labwright.record.schema.nodes import Attempt
-from labwright.sandbox.datasets import build_registry, materialise, read_materialised
+from labwright.sandbox.datasets import SALT_FILE, build_registry, find_user_salt, materialise, read_materialised
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job, JobOutcome
 from labwright.sandbox.scoring import score_sealed
@@ -250,6 +250,19 @@ def test_data_that_were_altered_are_made_again_from_their_source(run: Path, tmp_
     assert copy_datasets(read_state(run), copy, scratch, build_registry()) == ("iris",)
     assert read_materialised("iris", copy.views, copy.labels) is None
     assert read_materialised("iris", scratch.views, scratch.labels) == read_state(run).search.datasets[0]
+
+
+@pytest.mark.slow
+def test_data_whose_labels_and_secret_are_lost_are_made_again_with_the_secret_of_the_user(
+    run: Path, tmp_path: Path
+) -> None:
+    copy, scratch = RunFolder(tmp_path / "copy"), RunFolder(tmp_path / "scratch")
+    shutil.copytree(run, copy.root)
+    secret = (copy.labels / SALT_FILE).read_text()
+    assert find_user_salt().read_text() == secret
+    shutil.rmtree(copy.labels)
+    assert copy_datasets(read_state(run), copy, scratch, build_registry()) == ("iris",)
+    assert (scratch.labels / SALT_FILE).read_text() == secret
 
 
 @pytest.mark.slow

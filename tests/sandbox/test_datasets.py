@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from labwright.record.schema.data_plan import DatasetFacts
+from labwright.sandbox import datasets
 from labwright.sandbox.data.preparation import split_rows
 from labwright.sandbox.datasets import SALT_FILE, build_registry, find_user_salt, materialise, read_materialised
 
@@ -61,6 +62,22 @@ def test_who_knows_a_sorted_file_does_not_know_the_order_of_its_rows(
     with np.load(tmp_path / "labels" / "iris.npz") as labels:
         assert np.array_equal(labels["test_y"], examples.y[own])
     assert sorted(own) == sorted(known) and (examples.y[own] == examples.y[known]).mean() < 0.7
+
+
+def test_one_secret_is_saved_of_those_that_are_made_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    write = datasets.write_file
+
+    def write_late(path: Path, text: str) -> None:
+        """Another process is faster."""
+        write(path, text)
+        if not find_user_salt().exists():
+            write(find_user_salt(), "that of the other")
+
+    monkeypatch.setattr(datasets, "write_file", write_late)
+    make("iris", tmp_path)
+    assert (tmp_path / "labels" / SALT_FILE).read_text() == find_user_salt().read_text() == "that of the other"
+    assert [*find_user_salt().parent.glob(f"*{SALT_FILE}*")] == [find_user_salt()]
 
 
 def test_what_is_there_is_kept_and_what_is_damaged_is_mended(tmp_path: Path) -> None:

@@ -180,14 +180,16 @@ async def test_leaving_the_stream_leaves_no_process_and_the_machines_usable(
 ) -> None:
     others = find_actor_processes(cluster)  # those of the shared executor
     task = asyncio.create_task(run_job(executor, celled(tmp_path / "a", 4, 60.0)))
-    assert await asyncio.to_thread(holds_eventually, lambda: bool(find_kernel_processes(cluster, others)))
+    assert await asyncio.to_thread(
+        holds_eventually, lambda: any("_bootstrap.py" in one for one in list_commands(cluster, others))
+    )
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert not find_kernel_processes(cluster, others)
+    assert not list_commands(cluster, others)
     outcome = await run_job(executor, celled(tmp_path / "b", 2, 0.0))
     assert outcome.failure is None
     await executor.close()
-    assert not find_kernel_processes(cluster, others)
+    assert not list_commands(cluster, others)
     assert await asyncio.to_thread(holds_eventually, lambda: {*find_actor_processes(cluster)} <= {*others})
 
 
@@ -283,10 +285,15 @@ def test_ray_is_started_here_without_an_address_and_ends_with_its_process() -> N
     assert gone and not alive
 
 
-def find_kernel_processes(cluster: RayCluster, others: list[psutil.Process]) -> list[psutil.Process]:
-    """Return the kernels on the machines and the cells forked from them, without those of other actors."""
-    found: list[psutil.Process] = []
+def list_commands(cluster: RayCluster, others: list[psutil.Process]) -> list[str]:
+    """Return the command lines of the processes that actors run on the machines, without those of other actors."""
+    found: list[str] = []
     for actor in {*find_actor_processes(cluster)} - {*others}:
+        children: list[psutil.Process] = []
         with suppress(psutil.Error):
-            found += [one for one in actor.children(recursive=True) if "_bootstrap.py" in " ".join(one.cmdline())]
+            children = actor.children(recursive=True)
+        for one in children:
+            with suppress(psutil.Error):  # it has ended
+                if one.status() != psutil.STATUS_ZOMBIE:
+                    found.append(" ".join(one.cmdline()))
     return found

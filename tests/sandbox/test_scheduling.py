@@ -78,9 +78,11 @@ def expecting(job: Job, seconds: float) -> Job:
     return replace(job, cells=cell_tasks(job.cells, expected=dict.fromkeys(job.cells, seconds)))
 
 
-def finish(schedule: CellSchedule, result: CellResult, folder: Path, *, kernel_died: bool = False) -> None:
+def finish(
+    schedule: CellSchedule, result: CellResult, folder: Path, *, kernel_died: bool = False, is_first_cell: bool = False
+) -> None:
     """An execution ends and is committed."""
-    schedule.mark_ended(CellEnded(result, folder, kernel_died=kernel_died))
+    schedule.mark_ended(CellEnded(result, folder, kernel_died=kernel_died, is_first_cell=is_first_cell))
     schedule.mark_committed(CellEnded(result, folder))
 
 
@@ -139,12 +141,16 @@ def test_where_every_pilot_raises_the_rest_is_left_out(tmp_path: Path) -> None:
     assert list(became(outcome).values()).count("left out") == 4
 
 
-def test_kernels_that_die_end_the_job(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_first_cell", [True, False])
+def test_kernels_that_die_before_finishing_a_cell_end_the_job(tmp_path: Path, is_first_cell: bool) -> None:
     schedule, tries = CellSchedule(job_of(study("abcde"), tmp_path), clock=lambda: 0.0), 0
     while (found := schedule.take_next()) is not None:
         tries += 1
         gone = CellResult(cell=found[0].cell, seconds=1.0, failure=Failure(kind="died", message="gone"))
-        finish(schedule, gone, tmp_path, kernel_died=True)
+        finish(schedule, gone, tmp_path, kernel_died=True, is_first_cell=is_first_cell)
+    if not is_first_cell:
+        assert tries == 2 * 5, "every cell was tried again"
+        return
     assert MAX_KERNEL_DEATHS <= tries < 2 * MAX_KERNEL_DEATHS  # retries do not count
     schedule.finish()
     assert [line.outcome for line in schedule.build_lines()] == ["failed"] * 5

@@ -271,13 +271,28 @@ async def test_a_second_attempt_goes_on_from_the_checkpoints_of_a_cell(
     )
 
 
-async def test_a_cell_that_ran_out_of_memory_alone_is_not_tried_a_third_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "slow", "again", "alone", "limit"),
+    [
+        (60.0, False, [], None, None),
+        (60.0, True, ["method"], False, 90.0),
+        (2.0, False, ["baseline"], True, 2.0),  # the first attempt left no time for a retry
+    ],
+    ids=["tried alone", "tried alone, and another is out of time", "no time to try it alone"],
+)
+async def test_a_cell_that_ran_out_of_memory_is_tried_once_more_alone(
+    tmp_path: Path, seconds: float, slow: bool, again: list[str], alone: bool | None, limit: float | None
+) -> None:
     def hungry(cell: Cell) -> Failure | None:
-        return Failure(kind="memory", message="too large") if cell.arm == "method" else None
+        if cell.arm == "baseline":
+            return Failure(kind="memory", message="too large")
+        return Failure(kind="timeout", message="too slow") if slow else None
 
     bench, ran = agenda(tmp_path, hungry, nodes=1)
-    (node,) = await searched(bench)
-    assert ran == [f"{node.id}/1 {arm}" for arm in ("baseline", "method", "method")]
+    (node,) = await searched(replace(bench, node_seconds=seconds))
+    first = ("baseline", "method") if alone else ("baseline", "method", "baseline")
+    assert ran == [f"{node.id}/1 {arm}" for arm in first] + [f"{node.id}/2 {arm}" for arm in again]
+    assert [(one.alone, one.limit) for one in node.attempts[1:]] == ([] if alone is None else [(alone, limit)])
     assert node.status == "buggy" and node.failure is not None and node.failure.kind == "memory"
 
 

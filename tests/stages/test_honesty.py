@@ -103,6 +103,21 @@ async def test_the_winner_is_probed_once_and_what_does_not_move_is_out(tmp_path:
     assert "does not read labels" in render_incidents(bench.state)
 
 
+async def test_without_a_level_of_chance_the_label_probe_says_so(tmp_path: Path) -> None:
+    def reads_labels(request: ModelRequest) -> BaseModel:
+        if not isinstance(request.inputs, CodeInputs):
+            return program_or_plots(request)
+        files = program_files(f"data.y  # {request.inputs.ordinal}\n", "# plots")
+        return Program(title="t", plan="p", varies=f"a{request.inputs.ordinal}", files=files)
+
+    bench, _ = search(tmp_path, outcome, model=reads_labels)
+    await agenda(bench)
+    await probe_winners(bench)
+    probe = bench.state.search.probes[0]
+    assert (probe.probe, probe.outcome) == ("labels", "unclear")
+    assert probe.why == "the record has no log_loss of predictions that ignore the inputs"
+
+
 Verdict = Literal["honest", "doubtful", "dishonest"]
 
 

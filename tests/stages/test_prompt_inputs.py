@@ -11,10 +11,12 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
+from benchmarks.scripted_study import SlowModel, answer_role, make_context
 from labwright.models.client import Models, render
 from labwright.models.replay import ScriptedModel
 from labwright.models.roles.experiment_code import CODE
 from labwright.models.roles.node_assessment import CompareInputs, Preference
+from labwright.models.roles.role import AnyRole
 from labwright.models.settings import ModelSettings
 from labwright.record.event_log import MemoryLog
 from labwright.record.events.run_events import RunStarted
@@ -43,6 +45,7 @@ from labwright.record.schema.nodes import (
 )
 from labwright.sandbox.job import JobOutcome
 from labwright.search.settings import SearchSettings
+from labwright.stages.data_planning import check_context_window
 from labwright.stages.prompt_inputs import MAX_LINES, build_code_inputs, describe_outcome, list_arm_settings
 from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
@@ -346,3 +349,18 @@ def test_a_child_is_told_of_the_settings_that_it_starts_from_what_its_decision_m
     assert told(VisibleDecisions(through=1, also=(parent.decision,)))["plain"] == (1, 2, True), (
         "the trials may not be seen"
     )
+
+
+async def test_only_who_writes_code_needs_room_for_its_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = FakeExecutor(lambda job: (0.0, JobOutcome(seconds=0)))
+    bench = make_context(tmp_path, SlowModel(answer_role, 0.0), executor, SearchSettings())
+    asked: dict[str, int] = {}
+
+    async def note(role: AnyRole, characters: int) -> None:
+        asked[role.name] = characters
+
+    monkeypatch.setattr(bench.models, "check_room", note)
+    await check_context_window(bench, bench.plan)
+    assert asked["code"] - asked["feedback"] == len(bench.lab_reference) > 0

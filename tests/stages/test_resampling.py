@@ -424,6 +424,22 @@ def test_large_test_sets_get_fewer_draws_and_then_none(tmp_path: Path, monkeypat
     assert {one.reason for one in resample_differences(log.state, folder)} == {
         f"{EXAMPLES} test examples are too many for {MIN_DRAWS} bootstrap draws"
     }
+    gain, plan = make_hypotheses("method", "baseline", higher=False, smallest=0.1)[0], log.state.search.data_plan
+    assert plan is not None
+    with_gain = plan.model_copy(update={"hypotheses": (gain,)})
+    log.append(PlanPrepared(datasets=log.state.search.datasets, data_plan=with_gain))
+    monkeypatch.setattr(resampling, "MAX_PASSES", MIN_DRAWS * 10.0 * EXAMPLES)  # one metric of ten cells
+    fits = resample_differences(log.state, folder)
+    assert {one.draws for one in fits} == {MIN_DRAWS}
+
+    def compute_more(*given: Any) -> tuple[ClaimDifference, ...]:
+        found = (*compute_differences(*given),)
+        return (*found, *(one.model_copy(update={"name": "accuracy"}) for one in found))
+
+    monkeypatch.setattr(resampling, "compute_differences", compute_more)
+    draws = {one.key: one.draws for one in resample_differences(log.state, folder)}
+    effects = {one.key for one in fits if one.key.startswith("hypothesis/")}
+    assert effects and {key: draws[key] for key in draws if draws[key]} == dict.fromkeys(effects, MIN_DRAWS)
 
 
 async def test_it_is_done_once_right_after_scoring_and_not_again_when_taken_up(tmp_path: Path) -> None:
