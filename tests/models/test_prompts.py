@@ -156,6 +156,8 @@ def test_instructions_name_fields_that_the_answer_has(role: str) -> None:
 
 def test_the_task_of_preparing_a_command_is_as_it_was() -> None:
     assert_snapshot("coder-prepare.txt", whole("coder", repository_examples.PREPARE))
+    files = tuple(f"folder-{number}/*" for number in range(70))
+    assert files[-1] in whole("coder", repository_examples.PREPARE.model_copy(update={"frozen": files}))
 
 
 def test_the_task_of_patching_arms_is_as_it_was_and_bounded() -> None:
