@@ -203,6 +203,9 @@ def test_twins_do_together_what_none_does_alone() -> None:
 async def test_a_run_without_the_model_or_training_is_a_floor_only_if_its_result_is_worse(
     direction: MetricDirection, whole: float | None, untrained: float | None, gap: float
 ) -> None:
+    def build(*_: object, parts: list[str], **__: object) -> object:
+        return SimpleNamespace(metric="score", parts=parts)
+
     async def run(arm: Any, *_: object, **__: object) -> object:
         value = untrained if arm.parts == [WHOLE_TRAINING] else whole
         return None if value is None else SimpleNamespace(measurements=[SimpleNamespace(name="score", value=value)])
@@ -213,7 +216,7 @@ async def test_a_run_without_the_model_or_training_is_a_floor_only_if_its_result
     baseline.context.state.ablation = SimpleNamespace(parts=parts, tried_mutations={})
     baseline.runs.list_values.return_value = {BASELINE_SEEDS[0]: 0.8}
     baseline.runs.find_node.return_value = "n1"
-    baseline.runs.build_arm = lambda *_, parts, **__: SimpleNamespace(metric="score", parts=parts)
+    baseline.runs.build_arm = build
     baseline.runs.run = run
     assert await RepositoryAblation(baseline)._find_gap() == pytest.approx(gap)
     tried = [one.args[0].why for one in baseline.context.recorder.append.call_args_list]
