@@ -67,7 +67,8 @@ VALIDATION = 0.02
 """Spread of validation values around those of all examples."""
 BATCH_SIZE, CHECKED_PER_BATCH = 250, 15
 """Confirmations per batch; number of them, twice, that are also decided individually."""
-MAX_TRUTH_DRAWS = 500_000
+MIN_TRUTH_DRAWS, MAX_TRUTH_DRAWS = 250_000, 500_000
+"""Seeds that give a true value: 125 for each confirmation, within these bounds."""
 EXAMPLES = 100
 COVERAGE_GOAL = (0.94, 0.97)
 FORMS: dict[str, tuple[str, ...]] = {
@@ -367,7 +368,7 @@ def check_one(plan: DataPlan, drawn: Confirmations, number: int) -> str:
 
 
 def compute_truths(case: Case, draws: int) -> tuple[float, ...]:
-    """Return the true value of each effect: its mean over very many seeds on all possible examples."""
+    """Return the true value of each effect: its mean over `draws` seeds on all possible examples."""
     plan, rng = case.build_plan((1.0,) * len(FORMS[case.form])), np.random.default_rng(5)
     many = Confirmations(
         replace(case, n=1, unit="seeds", clusters=0, diverges=(0, 0)), draws, rng, list_cells(plan, case)
@@ -397,7 +398,7 @@ def simulate(request: tuple[Case, int, float]) -> dict[str, Any]:
     """
     case, count, error = request
     plan, rng, found = (
-        case.build_plan(compute_truths(case, min(MAX_TRUTH_DRAWS, 125 * count))),
+        case.build_plan(compute_truths(case, min(MAX_TRUTH_DRAWS, max(MIN_TRUTH_DRAWS, 125 * count)))),
         np.random.default_rng([crc32(repr(case).encode()), count]),
         0,
     )

@@ -1,4 +1,6 @@
-"""Generated runs for benchmarks of the record and of the web page: trees that grow node by node, and their events."""
+"""Generated runs for benchmarks of the record and of the web page: trees that grow node by node, and their events.
+
+`measure` builds a measurement for all benchmarks."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def permutation_p(values: NDArray[np.float64], truth: NDArray[np.bool_]) -> floa
     return (near + 1) / (SHUFFLES + 1)
 
 
-def build_table(figures: Iterable[Detection]) -> Table:
+def build_detection_table(figures: Iterable[Detection]) -> Table:
     """Return a row for each threshold of each score."""
     rows = (
         (*(_format_figure(one) if not number else [""] * 4), cut.threshold, cut.recall, cut.false_alarms, cut.right)

@@ -21,7 +21,7 @@ from labwright.agent.cli.judge import attach_evidence
 from labwright.agent.forecast import open_model
 from labwright.evals.agreement.invented_detection import RESULTS_COLUMN, SUSPICION, list_thresholds, read_truth
 from labwright.evals.agreement.scores import ScaleRange, normalize_column
-from labwright.evals.detection import Detection, build_table, compute_detection, list_notes
+from labwright.evals.detection import Detection, build_detection_table, compute_detection, list_notes
 from labwright.evals.intervals import compute_proportion
 from labwright.models.client import Models
 from labwright.models.roles.judge import JUDGE
@@ -132,7 +132,12 @@ def main() -> None:
     rows = asyncio.run(judge_papers(given.papers, names, models, given.view, given.out))
     found, by_kind = measure_figures(rows, labels), format_kinds(rows, entries)
     notes = (f"{one.figure}: {note}" for one in found for note in list_notes(one))
-    print(build_table(found).to_markdown(), *notes, *(f"{kind}: {one}" for kind, one in by_kind.items()), sep="\n")
+    print(
+        build_detection_table(found).to_markdown(),
+        *notes,
+        *(f"{kind}: {one}" for kind, one in by_kind.items()),
+        sep="\n",
+    )
     _save_rows(given.out, rows, report=[one.model_dump(mode="json") for one in found], kinds=by_kind)
 
 

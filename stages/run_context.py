@@ -146,7 +146,7 @@ class RunContext:
 
     @property
     def studied(self) -> StudyRepository:
-        """The repository, in a study of one."""
+        """The studied repository; only in a study of a repository."""
         assert self.repository is not None
         return self.repository
 

@@ -136,7 +136,10 @@ class CliCommand:
     json: bool = False
 
     def __init__(self, **given: Any) -> None:
-        """Set the parameters that are given, and the others to their defaults."""
+        """Set the parameters that are given, and the others to their defaults. Raises `TypeError` on other names."""
+        fields = {name for one in (type(self), CliCommand) for name in inspect.get_annotations(one)}
+        if unknown := sorted(given.keys() - fields):
+            raise TypeError(f"{type(self).__name__} has no field {', '.join(unknown)}")
         known = vars(type(self)).items()
         vars(self).update({name: one.default for name, one in known if isinstance(one, ParameterInfo)} | given)
 

@@ -13,7 +13,7 @@ from labwright.evals.agreement.measures import ConfidenceInterval, TestedStatist
 from labwright.evals.agreement.report import DimensionAgreement, JudgeAgreementReport, build_agreement
 from labwright.evals.agreement.scores import ScaleRange
 from labwright.evals.commands import JudgeAgreement
-from labwright.evals.detection import build_table, list_notes
+from labwright.evals.detection import build_detection_table, list_notes
 from labwright.inspector.safe_text import to_plain
 from labwright.record.errors import UsageError
 from labwright.record.table import Table
@@ -44,7 +44,7 @@ def format_detection(detection: InventedDetection) -> Iterator[Text | Table]:
     """Yield how well each score detects fabrication, next to a constant answer."""
     yield format_line(f"{detection.judge} against the labels in {detection.truth}: {detection.papers} papers")
     yield from (format_line(one, label="warning: ") for one in detection.warnings)
-    yield build_table(detection.figures)
+    yield build_detection_table(detection.figures)
     for one in detection.figures:
         yield from (format_line(note, label=f"{to_plain(one.figure)}: ") for note in list_notes(one))
 

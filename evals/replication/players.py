@@ -40,6 +40,7 @@ from labwright.sandbox.repository.environment import build_environment
 from labwright.sandbox.repository.git_mirror import AUTHOR_VARIABLES, GitMirror, run_git
 from labwright.sandbox.repository.scratch_tree import RefusedCall, open_scratch_tree
 from labwright.stages.repository.authors import format_machine
+from labwright.stages.repository.patch_scope import index_code
 from labwright.stages.run_context import decision_number
 
 PlayerName = Literal["study", "loop"]
@@ -129,7 +130,8 @@ async def _work_in_loop(question: ReplicationQuestion, settings: Settings, folde
     mirror = GitMirror(folder / "mirror")
     assert settings.code.repository is not None
     tree = mirror.import_head(settings.code.repository).tree
-    environment = build_environment(mirror.read_texts(tree), settings.sandbox)
+    texts = mirror.read_texts(tree)
+    environment = build_environment(texts, settings.sandbox)
     client = open_budgeted_models(settings, log, partial(store_prompt, folder)).make_client(
         decision_number(log, RunTask(task="conclusion")), 0
     )
@@ -142,7 +144,7 @@ async def _work_in_loop(question: ReplicationQuestion, settings: Settings, folde
             CoderFact(title="Files", text="\n".join(sorted(mirror.list_files(tree)))),
         ),
         surroundings=f"All your commands may take {question.asked.minutes:g} minutes together. "
-        + format_machine(settings.sandbox, environment),
+        + format_machine(settings.sandbox, environment, index_code(texts)),
         steps=limits.steps,
     )
 

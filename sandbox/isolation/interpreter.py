@@ -59,7 +59,7 @@ class InterpreterInfo:
 def inspect_interpreter(python: str) -> InterpreterInfo:
     """Query the facts about an interpreter. Raises `ExecutorError` if it does not run."""
     try:
-        answer = json.loads(_query(python))
+        answer = json.loads(_query(python, _QUERY_CODE))
     except subprocess.TimeoutExpired as error:
         late = f"{python!r} (sandbox.python) did not answer within {error.timeout:g} s: the machine is busy; try again"
         raise ExecutorError(late) from error
@@ -85,11 +85,19 @@ def inspect_interpreter(python: str) -> InterpreterInfo:
     return InterpreterInfo(answer["version"], answer["platform"], select_exposable(trees), dict(answer["packages"]))
 
 
-def _query(python: str) -> str:
-    """Return the facts that an interpreter prints, as JSON. Raises `OSError`, `TimeoutExpired`."""
+@functools.cache
+def list_distributions(python: str, *added: str) -> dict[str, list[str]]:
+    """Map the top-level modules of an interpreter, and of packages added to it, to the distributions that have
+    them; empty before Python 3.10."""
+    code = "import json, sys; from importlib.metadata import packages_distributions as get; sys.path += sys.argv[1:]"
+    return json.loads(_query(python, f"{code}; print(json.dumps(get()))", *added) or "{}")
+
+
+def _query(python: str, code: str, *arguments: str) -> str:
+    """Return what a program prints in an interpreter. Raises `OSError`, `TimeoutExpired`."""
     environment = {name: os.environ[name] for name in _QUERY_VARIABLES if name in os.environ}
     return subprocess.run(
-        [python, "-c", _QUERY_CODE],
+        [python, "-c", code, *arguments],
         capture_output=True,
         text=True,
         timeout=QUERY_TIMEOUT_SECONDS,

@@ -315,7 +315,8 @@ class CodeSettings(FrozenModel):
 
 @dataclass(frozen=True)
 class StudyRepository:
-    """The repository of a study: its settings, its copy, and the environment of its commands."""
+    """The repository of a study: its settings, the mirror with its files, the environment of its commands, and the
+    program of its cells."""
 
     settings: CodeSettings
     mirror: GitMirror
@@ -333,7 +334,7 @@ class StudyRepository:
         return OutputRedactor.from_metric(self.settings.test_metric, self.settings.hide)
 
     @cached_property
-    def code(self) -> RepositoryProgram:
+    def program(self) -> RepositoryProgram:
         """The part of every cell's program that does not depend on a plan."""
         code = self.settings
         return RepositoryProgram(

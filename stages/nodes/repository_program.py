@@ -83,7 +83,7 @@ async def build_repository_program(
     Raises: `NothingLeftError`, `ModelError`.
     """
     assert isinstance(decided.action, ExpandTree)
-    action, code = decided.action, build_plan_code(context.studied.code, context.plan)
+    action, code = decided.action, build_plan_code(context.studied.program, context.plan)
     plots = {PLOTS_FILE: read_plot_script()}
     if not has_only_word_arms(context.plan, main=action.stage != "ablation"):
         program, files, added = await write_patched_program(context, decided, client, code)
@@ -103,7 +103,7 @@ async def build_repository_program(
 def read_declared_values(context: RunContext, files: Mapping[str, str], arms: Iterable[str]) -> dict[str, Scalar]:
     """Return the constants and numeric defaults that a repository's code declares alike for these arms, in the files
     that the command reaches; calls git."""
-    code, mirror = context.studied.code, context.studied.mirror
+    code, mirror = context.studied.program, context.studied.mirror
     trees = {mirror.apply_patch(code.tree, parse_arm_code(files, arm).patch) for arm in arms} or {code.tree}
     found: list[dict[str, Scalar]] = []
     for texts in map(mirror.read_texts, sorted(trees)):
@@ -127,7 +127,7 @@ def explain_nothing_new(view: StageSnapshot, action: ExpandTree, plan: DataPlan)
 
 async def check_repository(context: RunContext, seed: int) -> None:
     """Run the unmodified repository once; if it is fast and no plan exists, run two more seeds to show the spread."""
-    plan, code, level = context.state.search.data_plan, context.studied.code, ""
+    plan, code, level = context.state.search.data_plan, context.studied.program, ""
     if plan is not None:
         baseline, code = next(arm for arm in plan.arms if arm.role == "baseline"), build_plan_code(code, plan)
         level = next((one for one in plan.level_names if plan.has_cell(plan.datasets[0].name, baseline.name, one)), "")

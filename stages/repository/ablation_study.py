@@ -247,20 +247,22 @@ class RepositoryAblation:
 
     async def _measure_gap(self) -> float:
         parts, command = self._ablation.parts, self.setup.command
-        command = command.model_copy(update={"env": command.env | NO_TRAINING_VARIABLES})
-        model = parts.whole if parts is not None else None
-        for name, way, setup in (
-            ("the whole model", model, self.setup),
-            (WHOLE_TRAINING, PartWay(what="no optimizer steps"), replace(self.setup, command=command)),
-        ):
-            arm = self._build_arm([name], 0, [way], setup) if way is not None else None
-            value = read_value(await self._run(arm, BASELINE_SEEDS[0]), arm.metric) if arm is not None else None
-            gap = compute_effect(command.direction, self._first_baseline, value)
+        if parts is not None and parts.whole is not None:
+            arm = self._build_arm(["the whole model"], 0, [parts.whole], self.setup)
+            gap = await self._measure_effect(arm) if arm is not None else None
             if gap is not None and gap > 0:  # a better value means that something else was removed
                 return gap
-            if name == WHOLE_TRAINING and gap == 0:
-                self._record_gate(name, 0, arm, "no effect", NO_OPTIMIZER)
-        return 0.0
+        setup = replace(self.setup, command=command.model_copy(update={"env": command.env | NO_TRAINING_VARIABLES}))
+        arm = self._build_arm([WHOLE_TRAINING], 0, [PartWay(what="no optimizer steps")], setup)
+        gap = await self._measure_effect(arm) if arm is not None else None
+        if gap == 0:
+            self._record_gate(WHOLE_TRAINING, 0, arm, "no effect", NO_OPTIMIZER)
+        return max(gap or 0.0, 0.0)
+
+    async def _measure_effect(self, arm: RepositoryArm) -> float | None:
+        """Return the effect of an arm at the first seed of the baseline; None if it has no value."""
+        value = read_value(await self._run(arm, BASELINE_SEEDS[0]), arm.metric)
+        return compute_effect(self.setup.command.direction, self._first_baseline, value)
 
     async def _changes_scored_data(self, one: _PartState) -> bool:
         """Return whether a component whose removal improves the result far too much produces the scoring targets: in a
@@ -401,13 +403,12 @@ class RepositoryAblation:
         names = find_near_zero(arms, sigma, self.top) if isfinite(sigma) else []
         singles = {one.name: one.mean_effect for one in arms}
 
-        async def is_joint(names: Sequence[str]) -> bool:
-            arm = self._find_arm(names)
+        async def is_joint(subset: Sequence[str]) -> bool:
+            arm = self._find_arm(subset)
             if arm is None or (self._runs_spent >= most and not self.runs.list_nodes(arm)):
                 return False
-            value = read_value(await self._run(arm, BASELINE_SEEDS[0]), arm.metric)
-            joint = compute_effect(self.setup.command.direction, self._first_baseline, value)
-            return joint is not None and exceeds_sum([singles[name] for name in names], joint, sigma=sigma)
+            joint = await self._measure_effect(arm)
+            return joint is not None and exceeds_sum([singles[name] for name in subset], joint, sigma=sigma)
 
         search = run_group_test(names)
         try:

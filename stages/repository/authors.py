@@ -1,18 +1,22 @@
 """Work that an author with tools does in a study of a repository, and the rules by which it is accepted.
 
-An author finds and repairs the command (`Preparation`) and names the parts to take out (`propose_parts`), shown the
-facts of `program_facts`. What it hands in is checked without its help: the command is run, files that compute the
-metric may not change, edits must apply. Text of the repository is material, not instructions. Without a language model,
-the offline model names the parts (`models.offline.repository_author`), through the same tools.
+An author finds and repairs the command (`baseline_reproduction`) and names the parts to take out (`propose_parts`),
+shown the facts of `program_facts`. What it hands in is checked without its help: the command is run, files that compute
+the metric may not change, edits must apply. Text of the repository is material, not instructions. Without a language
+model, the offline model names the parts (`models.offline.repository_author`), through the same tools.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
+from pathlib import PurePosixPath
 from typing import TypeVar
+
+from packaging.utils import canonicalize_name
 
 from labwright.models.author import Author, AuthorLimits, AuthorWork
 from labwright.models.client import ModelClient
@@ -22,7 +26,7 @@ from labwright.record.events.repository_events import PartsFound
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.repository import PartWay, ProposedPart, RepositoryCommand, RepositoryPart, UnexaminedPart
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.isolation.interpreter import inspect_interpreter
+from labwright.sandbox.isolation.interpreter import inspect_interpreter, list_distributions
 from labwright.sandbox.job import RepositoryError
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome
 from labwright.sandbox.repository.environment import RepositoryEnvironment
@@ -33,7 +37,13 @@ from labwright.sandbox.settings import SandboxSettings
 from labwright.stages.document_summaries import format_statements, read_context
 from labwright.stages.measuring import TooLate
 from labwright.stages.repository.arm_runs import CommandSetup
-from labwright.stages.repository.patch_scope import CodeIndex, find_tampering, index_code, list_changed_symbols
+from labwright.stages.repository.patch_scope import (
+    CodeIndex,
+    find_tampering,
+    index_code,
+    list_changed_symbols,
+    list_imported_modules,
+)
 from labwright.stages.repository.program_facts import (
     find_key_line,
     find_metric_places,
@@ -68,7 +78,7 @@ async def let_author_work(
     Raises `ModelError`, `ExecutorError`, `RepositoryError`.
     """
     executor, repository = context.executor, context.studied
-    frozen = (*repository.settings.frozen, *protected)
+    frozen = (*protected, *repository.settings.frozen)
     assert isinstance(executor, LocalExecutor) and executor.repository is not None
     if isinstance(work, str):
         await wait_to_start(context)
@@ -118,16 +128,36 @@ def format_limits(context: RunContext) -> str:
     )
 
 
-def format_machine(sandbox: SandboxSettings, environment: RepositoryEnvironment) -> str:
-    """Describe the device, Python, the installed packages, and what the repository requires but does not get."""
-    runs, facts = inspect_interpreter(environment.command_environment.python), environment.facts
-    packages = sorted({**runs.packages, **facts.packages}.items(), key=lambda one: one[0].lower())
+def format_machine(sandbox: SandboxSettings, environment: RepositoryEnvironment, code: CodeIndex) -> str:
+    """Describe the device, Python, the packages that the repository imports, and what it requires but does not get."""
+    command, facts = environment.command_environment, environment.facts
+    runs = inspect_interpreter(command.python)
+    modules = list_distributions(command.python, *filter(None, [command.packages and str(command.packages)]))
+    packages, missing = find_imported({**runs.packages, **facts.packages}, modules, code)
     lacking = [f"{one.wanted}: {one.found or 'not available'}" for one in facts.deviations]
     return (
-        f"Device: {sandbox.device}. Python {runs.version}. Installed packages: "
-        + (", ".join(f"{name} {version}" for name, version in packages) or "none")
+        f"Device: {sandbox.device}. Python {runs.version}. Packages that the repository imports: "
+        + (", ".join(f"{name} {version}" for name, version in sorted(packages.items())) or "none")
+        + (f"\nModules that it imports and that are not installed: {', '.join(missing)}" if missing else "")
         + ("\nRequired but different here: " + "; ".join(lacking) if lacking else "")
     )
+
+
+def find_imported(
+    packages: Mapping[str, str], modules: Mapping[str, Sequence[str]], code: CodeIndex
+) -> tuple[dict[str, str], list[str]]:
+    """Return the distributions, with their versions, that Python files of a repository import, and the modules that
+    neither a distribution, nor Python, nor the repository has. `modules` maps modules to their distributions; others
+    have the name of theirs.
+    """
+    known = {canonicalize_name(name): name for name in packages}
+    own = {PurePosixPath(part).stem for path in code.trees for part in path.split("/")}
+    found, missing = dict[str, str](), list[str]()
+    for module in sorted(list_imported_modules(code) - own - sys.stdlib_module_names):
+        names = [known[one] for name in modules.get(module, (module,)) if (one := canonicalize_name(name)) in known]
+        found |= {name: packages[name] for name in names}
+        missing += [module] * (not names)
+    return found, missing
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
@@ -172,7 +202,7 @@ async def propose_parts(context: RunContext, setup: CommandSetup, trace: CallTra
         functions=list_functions(code, trace),
         switches=list_switches(code, setup.command),
         metric_places=find_metric_places(code, setup.command),
-        surroundings=f"{surroundings}\n{format_machine(context.sandbox, setup.environment)}",
+        surroundings=f"{surroundings}\n{format_machine(context.sandbox, setup.environment, code)}",
     )
 
     async def check(answer: ProposedParts, tree: str) -> str:

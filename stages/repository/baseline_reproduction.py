@@ -133,7 +133,7 @@ class _Preparation:
         given += [f"--metric {self._setup.command.metric}"] * bool(code.metric)
         given += [f"--env {name}={value}" for name, value in code.env.items()]
         given += [f"--mount {name}=..." for name in code.mounts]
-        machine = format_machine(self._context.sandbox, self._setup.environment)
+        machine = format_machine(self._context.sandbox, self._setup.environment, index)
         limits = f"{format_limits(self._context)}\n{machine}"
         facts.insert(0, CoderFact(title="What the user gave", text="\n".join(given) or "nothing"))
         if self._failed:

@@ -253,7 +253,7 @@ def show_repository(
     repository: StudyRepository, checked: BaselineChecked | None, *, metric: str = "", first_files: Iterable[str] = ()
 ) -> ShownRepository:
     """Build the view of the unmodified repository, starting with `first_files`; `metric` is the name of its metric."""
-    code = repository.code
+    code = repository.program
     predictions = code.command.predictions
     read = f"{predictions}, predictions scored by the program" if predictions else code.command.metric
     as_it_is = ""
@@ -328,7 +328,10 @@ class RepositoryPlanning:
     """Name of the repository's data in a plan."""
 
     def build_inputs(self, shared: PlanningInputs, checked: BaselineChecked | None) -> RepositoryPlanInputs:
-        texts, command = self.repository.mirror.read_texts(self.repository.code.tree), self.repository.code.command
+        texts, command = (
+            self.repository.mirror.read_texts(self.repository.program.tree),
+            self.repository.program.command,
+        )
         code = index_code(texts)
         end = "" if takes_overrides(command.argv, code) else ": no command word sets it"
         return RepositoryPlanInputs(
@@ -348,10 +351,10 @@ class RepositoryPlanning:
         if not self.repository.settings.predictions:  # there are no values per example
             hypotheses = tuple(one.model_copy(update={"unit": "seeds", "cluster": ""}) for one in plan.hypotheses)
             plan = plan.model_copy(update={"hypotheses": hypotheses})
-        code = index_code(self.repository.mirror.read_texts(self.repository.code.tree))
+        code = index_code(self.repository.mirror.read_texts(self.repository.program.tree))
         return plan, (
             *faults,
-            *find_repository_faults(plan, self.data, self.repository.code.command, code),
+            *find_repository_faults(plan, self.data, self.repository.program.command, code),
             *_find_planner_faults(plan, scored=bool(self.repository.settings.predictions)),
         )
 

@@ -171,6 +171,14 @@ def find_script(argv: Sequence[str], texts: Mapping[str, str]) -> str | None:
     return next((path for path in paths if path in texts), None)
 
 
+def list_imported_modules(code: CodeIndex) -> set[str]:
+    """Return the top-level modules that Python files of a repository import by their full names."""
+    nodes = [node for tree in code.trees.values() for node in ast.walk(tree)]
+    names = {one.name for node in nodes if isinstance(node, ast.Import) for one in node.names}
+    names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
+    return {name.partition(".")[0] for name in names}
+
+
 def list_reached_files(code: CodeIndex, argv: Sequence[str]) -> list[str]:
     """Return the files that a command runs, nearest first: its script, direct and indirect imports, then modules
     named by the configuration.

@@ -227,14 +227,15 @@ class QuestionStudy:
             return await self._try(made, design)
 
         setup = self._build_setup(self.question.run or ("bash", SCRIPT_FILE))
+        code = index_code(self.texts)
         facts = (
             CoderFact(title="The question", text=self._describe_question(as_it_is)),
             CoderFact(title="The design", text="\n".join(design.statements)),
-            list_files_fact(index_code(self.texts), setup.command),
+            list_files_fact(code, setup.command),
         )
         limits = (
             f"All runs of the script and all your commands may take {self.question.minutes:g} minutes together. "
-            + format_machine(self.context.sandbox, setup.environment)
+            + format_machine(self.context.sandbox, setup.environment, code)
         )
         await let_author_work(
             self.context,

@@ -96,6 +96,8 @@ def test_what_a_command_does_takes_what_it_declares() -> None:
         module, function = declared.work.split(":")
         [parameter, returned] = get_type_hints(getattr(import_module(module), function)).values()
         assert declared in (get_args(parameter) or (parameter,)) and returned is int, declared
+        with pytest.raises(TypeError, match="has no field jason"):
+            declared(jason=True)
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

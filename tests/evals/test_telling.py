@@ -15,7 +15,13 @@ from labwright.agent.cli import main
 from labwright.evals import invented_papers
 from labwright.evals.agreement.invented_detection import measure_detection, read_truth
 from labwright.evals.agreement.scores import ScaleRange, TableError
-from labwright.evals.detection import build_table, compute_auroc, compute_auroc_interval, compute_detection, list_notes
+from labwright.evals.detection import (
+    build_detection_table,
+    compute_auroc,
+    compute_auroc_interval,
+    compute_detection,
+    list_notes,
+)
 from labwright.evals.intervals import compute_proportion, wilson_interval
 from labwright.models.client import Models
 from labwright.models.replay import ScriptedModel
@@ -194,6 +200,6 @@ async def test_our_judge_over_a_folder_of_papers_is_counted_kept_and_not_asked_a
         "honest, no kind": "0 of 1 [0.00, 0.79]",
         "invented, constants": "1 of 1 [0.21, 1.00]",
     }
-    assert "| results | 1.0000 |" in build_table(report).to_markdown()
+    assert "| results | 1.0000 |" in build_detection_table(report).to_markdown()
     assert next(list_notes(report[0])).startswith("1 of 2 papers are invented, and 1 more have no score; ")
     await invented_papers.judge_papers(folder, ["a", "b"], door(ScriptedModel.from_role_functions()), "all", out)

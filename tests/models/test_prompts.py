@@ -7,6 +7,7 @@ import json
 import re
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,6 +21,7 @@ from labwright.models import roles
 from labwright.models.client import render
 from labwright.models.prompt_filters import MIN_CUT_SHARE, cut_line, cut_middle, fence, format_measurements
 from labwright.models.roles import ROLES as PRODUCT_ROLES
+from labwright.models.roles.claim_reader import PrintedParagraph, PrintedSentence
 from labwright.models.roles.experiment_code import (
     CodeInputs,
     NodeBrief,
@@ -49,8 +51,8 @@ from labwright.models.roles.judge import (
     ShownPaper,
 )
 from labwright.models.roles.node_assessment import COMPARE, FEEDBACK, SUMMARY, CompareInputs
-from labwright.models.roles.paper_revision import REFLECT, ReflectInputs
-from labwright.models.roles.paper_writing import Reference, SectionInputs
+from labwright.models.roles.paper_revision import REFLECT, ReflectInputs, SourceText
+from labwright.models.roles.paper_writing import ClaimLine, Reference, RequiredStatement, SectionInputs
 from labwright.models.roles.repository import ShownRepository
 from labwright.models.roles.role import PROMPTS_FOLDER, AnyRole
 from labwright.record.ablation_results import AblationResult
@@ -156,6 +158,8 @@ def test_instructions_name_fields_that_the_answer_has(role: str) -> None:
 
 def test_the_task_of_preparing_a_command_is_as_it_was() -> None:
     assert_snapshot("coder-prepare.txt", whole("coder", repository_examples.PREPARE))
+    files = tuple(f"folder-{number}/*" for number in range(70))
+    assert files[-1] in whole("coder", repository_examples.PREPARE.model_copy(update={"frozen": files}))
 
 
 def test_the_task_of_patching_arms_is_as_it_was_and_bounded() -> None:
@@ -466,6 +470,38 @@ def test_a_prompt_is_bounded_whatever_it_is_given(role: str) -> None:
     most = {"judge": 320_000, "repository_plan": 250_000, "idea_reflect": 220_000}.get(role, 200_000)
     assert len(text) < most, "the largest rubric, library and files all at once"
     assert "left out" in text
+
+
+@pytest.mark.parametrize("role", sorted(ROLES.keys() - set(BOUNDED)))
+def test_what_a_paper_is_about_is_shown_whole(role: str) -> None:
+    places = range(300)
+    claims = tuple(ClaimLine(key=f"test/digits/accuracy/arm-{i}.pm", printed="1", meaning=LONG[:400]) for i in places)
+    statements = tuple(RequiredStatement(id=f"statement-{i}", text=LONG[:600]) for i in places)
+    works = tuple(Reference(key=f"work-{i}", title=LONG, authors=LONG, year="2020", abstract=LONG) for i in range(99))
+    lines, sections = tuple(f"line-{i}" for i in places), (Section(title="T", body=LONG[:6000] + "end of a text"),) * 12
+    write = WRITE.model_copy(update={"results": claims, "statements": statements, "references": works})
+    paragraph = PrintedParagraph(where="title", sentences=(PrintedSentence(number=7, text=LONG + "end of a text"),))
+    changes: dict[str, tuple[dict[str, Any], list[str]]] = {
+        "outline": ({"inputs": write}, ["/arm-299`", "statement-299", "work-98"]),
+        "write": (
+            {"inputs": write, "results": claims, "statements": statements, "references": works, "written": sections},
+            ["/arm-299`", "statement-299", "work-98", "end of a text"],
+        ),
+        "reflect": (
+            {
+                "inputs": write,
+                "results": claims,
+                "violations": lines,
+                "draft": PaperDraft(title="T", abstract="A", sections=sections),
+            },
+            ["/arm-299`", "line-299", "end of a text"],
+        ),
+        "copy_edit": ({"texts": (SourceText(where="abstract", text=LONG + "end of a text"),) * 12}, ["end of a text"]),
+    }
+    read: dict[str, Any] = {"paragraphs": (paragraph,) * 12}
+    update, shown = changes.get(role, (read, ["end of a text"]))
+    text = whole(role, INPUTS[role].model_copy(update=update))
+    assert [one for one in shown if one not in text] == []
 
 
 def test_a_template_that_names_an_unknown_field_fails() -> None:

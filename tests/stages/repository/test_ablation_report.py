@@ -150,7 +150,7 @@ def test_a_metric_that_spans_orders_of_magnitude_is_tested_by_ratios() -> None:
     assert row.called == "harmful" and "tested as a ratio" in row.flag and row.detectable is None
 
 
-def test_a_repair_before_any_run_has_no_failure() -> None:
+def test_a_repair_is_shown_and_runs_of_its_command_are_paired() -> None:
     state = build_state()
     command = RepositoryCommand(argv=("python", "run.py", "--seed", "{seed}"), metric="stdout:score: (.*)")
     reason, patch = "the seed was a literal", "--- a/run.py\n+++ b/run.py\n"

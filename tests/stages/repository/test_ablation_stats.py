@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from statistics import stdev
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -19,7 +21,10 @@ from labwright.record.claims.part_effects import PartEffect, compute_unpaired_sp
 from labwright.record.reducers.run_state import RunState
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.nodes import Node
+from labwright.record.schema.repository import MetricDirection, PartWay, RepositoryCommand
 from labwright.stages.repository.ablation_report import (
+    NO_OPTIMIZER,
+    WHOLE_TRAINING,
     MeasuredPart,
     build_results,
     classify_patch_run,
@@ -27,6 +32,9 @@ from labwright.stages.repository.ablation_report import (
     exceeds_sum,
     is_coarse_metric,
 )
+from labwright.stages.repository.ablation_study import RepositoryAblation
+from labwright.stages.repository.arm_runs import CommandSetup
+from labwright.stages.repository.baseline_reproduction import BASELINE_SEEDS
 
 BASELINE = {1001: 0.80, 1002: 0.82, 1003: 0.81, 1004: 0.83, 1005: 0.80}
 
@@ -178,6 +186,41 @@ def test_twins_do_together_what_none_does_alone() -> None:
     assert exceeds_sum([0.02] * 6, 0.2, sigma=0.01) and not exceeds_sum([0.02] * 6, 0.12, sigma=0.01)
     assert not exceeds_sum([-0.01] * 6, 0.0, sigma=0.01)
     assert not exceeds_sum([0.1, 0.7], 0.8, sigma=0.0), "0.1 + 0.7 is less than 0.8 in floating point"
+
+
+@pytest.mark.parametrize(
+    ("direction", "whole", "untrained", "gap"),
+    [
+        ("max", 0.2, 0.1, 0.6),
+        ("max", 0.9, 0.1, 0.7),
+        ("min", 2.3, 0.1, 1.5),
+        ("min", 0.7, 2.0, 1.2),
+        ("max", 0.8, 0.9, 0.0),
+        ("max", None, None, 0.0),
+        ("max", 0.8, 0.8, 0.0),
+    ],
+)
+async def test_a_run_without_the_model_or_training_is_a_floor_only_if_its_result_is_worse(
+    direction: MetricDirection, whole: float | None, untrained: float | None, gap: float
+) -> None:
+    def build(*_: object, parts: list[str], **__: object) -> object:
+        return SimpleNamespace(metric="score", parts=parts)
+
+    async def run(arm: Any, *_: object, **__: object) -> object:
+        value = untrained if arm.parts == [WHOLE_TRAINING] else whole
+        return None if value is None else SimpleNamespace(measurements=[SimpleNamespace(name="score", value=value)])
+
+    command = RepositoryCommand(argv=("python", "run.py"), metric="stdout:score: (.*)", direction=direction)
+    parts = Mock(whole=PartWay(what="no model", words=("--none",)), budget=9)
+    baseline = Mock(setup=CommandSetup("t", command, Mock()))
+    baseline.context.state.ablation = SimpleNamespace(parts=parts, tried_mutations={})
+    baseline.runs.list_values.return_value = {BASELINE_SEEDS[0]: 0.8}
+    baseline.runs.find_node.return_value = "n1"
+    baseline.runs.build_arm = build
+    baseline.runs.run = run
+    assert await RepositoryAblation(baseline)._find_gap() == pytest.approx(gap)
+    tried = [one.args[0].why for one in baseline.context.recorder.append.call_args_list]
+    assert tried == [NO_OPTIMIZER] * (untrained == 0.8), "equal digits: no step was skipped"
 
 
 @pytest.mark.parametrize(

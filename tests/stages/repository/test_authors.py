@@ -8,7 +8,7 @@ import pytest
 
 from labwright.models.roles.repository import ProposedParts
 from labwright.record.schema.repository import PartWay, ProposedPart, RepositoryCommand, RepositoryEdit
-from labwright.stages.repository.authors import find_part_faults, find_preparation_faults
+from labwright.stages.repository.authors import find_imported, find_part_faults, find_preparation_faults
 from labwright.stages.repository.patch_scope import index_code
 from tests.repositories import FILES
 
@@ -105,3 +105,12 @@ def test_a_metric_may_be_printed_with_more_digits() -> None:
     more = text.replace(":.2f", ":.12f").replace("%.3f", "%.9e").replace(":8.2%", ":8.9%")
     assert not list(find_preparation_faults(None, COMMAND, {"m.py": text}, {"m.py": more.replace("9e", "9f")}))
     assert list(find_preparation_faults(None, COMMAND, {"m.py": text}, {"m.py": more.replace("1.5e", "1.7e")}))
+
+
+def test_packages_that_files_import_are_named_and_modules_without_one() -> None:
+    code = index_code(
+        {"a/run.py": "import os, sklearn.svm, b, lost.x\nfrom . import near", "a/b.py": "import numpy as np"}
+    )
+    packages = {"scikit-learn": "1.7", "numpy": "2.3", "pandas": "2.2"}
+    found = find_imported(packages, {"sklearn": ["scikit_learn"], "pandas": ["pandas"]}, code)
+    assert found == ({"numpy": "2.3", "scikit-learn": "1.7"}, ["lost"])

@@ -64,7 +64,7 @@ async def test_a_control_without_words_that_every_experiment_measures_is_asked_o
     monkeypatch.setattr(repository_program, "build_plan_code", give_code)
     monkeypatch.setattr(repository_program, "build_program", give_nothing)
     plan = plan_with(plain=(), bent=("--bend",), without=(), rival=rival)
-    context: Any = SimpleNamespace(studied=SimpleNamespace(code=None), plan=plan)
+    context: Any = SimpleNamespace(studied=SimpleNamespace(program=None), plan=plan)
     action = ExpandTree(stage="preliminary", kind=kind, parent=None, ordinal=0, seed=0)
     decided, view = DecisionMade(k=1, seen=VisibleDecisions(), action=action), cast(Any, SimpleNamespace(nodes={}))
     if asked:
@@ -91,7 +91,7 @@ def test_declared_values_of_a_repository_are_those_that_all_arms_share_in_files_
     }
     trees = {"base": texts, "patched": texts | {"train.py": "RATE = 0.5\ndef fit(steps=200): ...\n"}}
     repository = Mock()
-    repository.code.tree, repository.code.command.argv = "base", ("python", "run.py")
+    repository.program.tree, repository.program.command.argv = "base", ("python", "run.py")
     repository.mirror.apply_patch = Mock(side_effect=["base", "base", "patched"])
     repository.mirror.read_texts = trees.__getitem__
     context, files = Mock(studied=repository), {"arms/b.json": "{}", "arms/b.diff": "a diff"}
