@@ -136,7 +136,9 @@ def _list_typed_shares(evidence: Evidence) -> frozenset[number_words.KnownShare]
     return number_words.list_known_shares(evidence)
 
 
-def _find_unregistered_ratios(plain: str, shares: frozenset[number_words.KnownShare] | None) -> Iterator[number_words.NumberWords]:
+def _find_unregistered_ratios(
+    plain: str, shares: frozenset[number_words.KnownShare] | None
+) -> Iterator[number_words.NumberWords]:
     """Return the ratios in words that are none of the study's shares, if no hypothesis is about a ratio."""
     if shares is not None:
         yield from number_words.find_ratio_words(plain, shares)

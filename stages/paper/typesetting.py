@@ -88,10 +88,11 @@ MAX_OVERFULL_SHARE = 1.01
 
 
 class MainTextLength(NamedTuple):
-    """The pages of main text, with the used part of the last one, and the labels of the floats that stand alone on it,
-    after the end of the text."""
+    """The pages of main text, with the used part of the last one, those up to the end of the words, and the labels of
+    the floats that stand alone on the last page."""
 
     pages: float
+    words_end: float
     late_floats: tuple[str, ...] = ()
 
 
@@ -104,14 +105,15 @@ def measure_pages(folder: Path, floats: Mapping[str, float]) -> MainTextLength |
     }
     if (end := pages.get("paper:main-end")) is None:
         return None
-    last = max([end, *(pages[name] for name in floats if name in pages)])
-    if last > end:
-        late = tuple(name for name in floats if pages.get(name) == last)
-        return MainTextLength(last - 1 + min(1.0, sum(floats[name] for name in late)), late)
     total = re.search(r"paper: main text ends at ([\d.]+)pt of ([\d.]+)pt", log)
     used = float(total[1]) / float(total[2]) if total is not None else 1.0
     # in styles of earlier versions, the last lines may still wait for the next page
-    return MainTextLength(last - 1 + (used - 1 if used > MAX_OVERFULL_SHARE else min(1.0, used)))
+    words_end = end - 1 + (used - 1 if used > MAX_OVERFULL_SHARE else min(1.0, used))
+    last = max([end, *(pages[name] for name in floats if name in pages)])
+    if last == end:
+        return MainTextLength(words_end, words_end)
+    late = tuple(name for name in floats if pages.get(name) == last)
+    return MainTextLength(last - 1 + min(1.0, sum(floats[name] for name in late)), words_end, late)
 
 
 def count_lines(pages: float, template: PaperTemplate) -> int:
@@ -120,15 +122,24 @@ def count_lines(pages: float, template: PaperTemplate) -> int:
 
 
 def check_length(length: MainTextLength, template: PaperTemplate) -> tuple[PaperFinding, ...]:
-    """Return a finding if the main text exceeds the template's page limit: what is beyond it."""
-    if ceil(length.pages) <= template.page_limit:
+    """Return a finding if the main text exceeds the template's page limit: what is beyond it, floats only if the words
+    are not."""
+    limit = template.page_limit
+    if ceil(length.pages) <= limit:
         return ()
-    lines = format_quantity(count_lines(length.pages - template.page_limit, template), "line")
-    beyond = f"about {lines} of text"
-    if length.late_floats:
-        beyond = f"{join_names(length.late_floats)} on a further page, of about {lines}"
-    limit = format_quantity(template.page_limit, "page")
-    text = f"the main text is too long by {beyond}: its limit is {limit}; shorten it, or move a figure to the appendix"
+
+    def count(pages: float) -> str:
+        return format_quantity(count_lines(pages - limit, template), "line")
+
+    beyond = f" by about {count(length.words_end)} of text"
+    if ceil(length.words_end) <= limit:
+        names = join_names([label.replace("fig:", "figure ").replace("tab:", "table ") for label in length.late_floats])
+        stand = "stand" if len(length.late_floats) > 1 else "stands"
+        beyond = f", since {names} {stand} alone on a further page (about {count(length.pages)})"
+    text = (
+        f"the main text is too long{beyond}: its limit is {format_quantity(limit, 'page')}; shorten it, or move a "
+        "figure to the appendix"
+    )
     return (PaperFinding(text=text, blocks=True),)
 
 

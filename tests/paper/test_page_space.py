@@ -138,7 +138,8 @@ def test_words_are_counted_without_floats_and_a_thin_paper_is_a_complaint() -> N
     [
         ("674.4pt of 650.4pt", 4, "too long by about 2 lines of text: its limit is 4 pages"),  # they wait for a page
         ("24.0pt of 650.4pt", 5, "too long by about 2 lines of text: its limit is 4 pages"),
-        ("650.4pt of 650.4pt", 0, "too long by fig:wide on a further page, of about 17 lines"),
+        ("24.0pt of 650.4pt", 6, "too long by about 2 lines of text: its limit is 4 pages"),  # a float stands later
+        ("650.4pt of 650.4pt", 0, "too long, since figure wide stands alone on a further page (about 17 lines): its"),
     ],
 )
 def test_what_spills_over_is_said_in_lines(tmp_path: Path, ends: str, figure: int, told: str) -> None:
@@ -149,5 +150,5 @@ def test_what_spills_over_is_said_in_lines(tmp_path: Path, ends: str, figure: in
     (tmp_path / "paper.log").write_text(f"paper: main text ends at {ends}\n")
     length = measure_pages(tmp_path, {"fig:wide": 0.3})
     assert length is not None and told in check_length(length, WORKSHOP)[0].text
-    exact = MainTextLength(4.0)
+    exact = MainTextLength(4.0, 4.0)
     assert check_length(exact, WORKSHOP) == ()
