@@ -6,6 +6,7 @@ file or an outdated PDF.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 import tempfile
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from labwright.literature.bibtex import parse_bibtex
+from labwright.pdf.reader import PdfError, read_pdf
 from labwright.record.claims.requested_estimates import list_requests
 from labwright.record.claims.sentences import join_names
 from labwright.record.events.paper_events import DraftAssessed
@@ -271,7 +273,8 @@ async def _compile(
     )
     length = measure_pages(work, {label: room / count_page_words(template) for label, room in words.items()})
     too_long = check_length(length, template) if length is not None else ()
-    findings = (*parse_log(log, made.files["paper.tex"]), *too_long)
+    fonts = await _check_type3_fonts(work / "paper.pdf")
+    findings = (*parse_log(log, made.files["paper.tex"]), *too_long, *fonts)
     return PaperAssessment(work / "paper.pdf", length.pages if length is not None else None, findings)
 
 
@@ -295,6 +298,19 @@ def _find_failure(ran: tex_runner.ProcessResult, work: Path, timeout: float) -> 
         at = int(place[2]) - 1
         line = f" in: {lines[at].strip()[:200]!r}" if at < len(lines) else ""
     return f"TeX stopped at an error: {find_tex_error(ran.output)}{line}"
+
+
+async def _check_type3_fonts(pdf: Path) -> tuple[PaperFinding, ...]:
+    """Return a finding if words are set in Type 3 fonts, which print and search badly."""
+    try:
+        document = await asyncio.to_thread(read_pdf, pdf, timeout=30)
+    except PdfError:
+        return ()
+    pages = ", ".join(str(number) for number, page in enumerate(document.pages, 1) if page.has_type3)
+    if not pages:
+        return ()
+    text = f"Type 3 fonts in the PDF (page {pages}): save figures with pdf.fonttype 42"
+    return (PaperFinding(text=text, by_edit=False),)
 
 
 # Typeset a two-line sample paper to check a template.
