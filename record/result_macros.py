@@ -40,20 +40,20 @@ LISTED_NUMBERS = rf"(?:(?:\s*,\s*|\s+)(?:(?:and|or)\s+)?{_WORD})*"
 """Further numbers of a list: "two, three and four operators"."""
 NUMBER_WORDS_PATTERN = re.compile(rf"\b{_NUMBER_WORD}\b|\bnought{WORD_GAP}point\b|\btens{WORD_GAP}of\b", re.IGNORECASE)
 
-COMPARISON_PATTERN = (
+COMPARISON_WORDS = (
     r"(?:more|less|fewer|larger|smaller|greater|higher|lower|better|worse|longer|shorter|faster|slower|as)\b"
 )
 RATIO_PATTERN = re.compile(
     rf"\b(?:(?:an?|several|few|many){WORD_GAP}(?:a{WORD_GAP})?(?:per(?:{WORD_GAP})?cent|percentage{WORD_GAP}points?|points?{WORD_GAP}of)"
     rf"|orders?{WORD_GAP}of{WORD_GAP}magnitude|factors?{WORD_GAP}of{WORD_GAP}(?:about{WORD_GAP})?two"
     r"|(?:(?<=is )|(?<=was )|(?<=are )|(?<=were )|(?<=than )|(?<=about )|(?<=nearly )|(?<=almost ))twice"
-    rf"|twice(?={WORD_GAP}(?:as|the|that|those|what|its|their|{COMPARISON_PATTERN}))|thrice"
+    rf"|twice(?={WORD_GAP}(?:as|the|that|those|what|its|their|{COMPARISON_WORDS}))|thrice"
     r"|(?:two|hundred|many)-?fold|doubl(?:es|ed|ing)|double(?!-|\s+(?:blind|descent|precision|check|counting))"
     r"|tripl(?:es|ed|ing)|triple(?!t|-|\s+\w+ed\b)|quadrupl(?:e|es|ed|ing)|(?<!two )halv(?:e|es|ed|ing)"
     r"|(?<!first )(?<!second )(?<!other )(?<!upper )(?<!lower )(?<!latter )(?<!each )half(?!-|\s+of\s+the\s+width)"
     rf"|(?:one|two|three|nine){WORD_GAP}(?:third|quarter|fifth|sixth|seventh|eighth|ninth|tenth|hundredth|thousandth)s?"
     rf"|a{WORD_GAP}quarter|an?{WORD_GAP}(?:third|fifth|sixth|seventh|eighth|ninth|tenth|hundredth|thousandth)"
-    rf"(?=\s*(?:[.,;)]|$)|{WORD_GAP}(?:of|{COMPARISON_PATTERN})))\b",
+    rf"(?=\s*(?:[.,;)]|$)|{WORD_GAP}(?:of|{COMPARISON_WORDS})))\b",
     re.IGNORECASE,
 )
 """Ratios and differences in words."""

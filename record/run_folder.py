@@ -74,7 +74,7 @@ class RunFolder:
         return self.root / "paper" / ("" if self.paper_version == 1 else f"v{self.paper_version}")
 
     def get_figures_path(self, version: int) -> Path:
-        """Return the folder of the figures that were drawn for a version of the paper; later ones use them too."""
+        """Return the folder of the figures of a version of the paper."""
         return self.drawn_figures if version == 1 else self.root / "paper" / f"v{version}" / "figures"
 
     def get_gathered_path(self, version: int, round_: int) -> Path:

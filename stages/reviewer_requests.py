@@ -12,8 +12,8 @@ are never read by them. Its arms run with the seeds of the reported node, whose 
 Guarantees for both: the sealed test predictions of the new nodes, and no others, are scored once, after all of them
 ran, and no selection uses them. After a kill, only the work in flight is repeated.
 
-Limits: whoever asks or plans has seen the test results, so nothing is decided by them; the paper says so. Figures are
-not redrawn. Nothing is tuned for a baseline that is added.
+Limits: whoever asks or plans has seen the test results, so nothing is decided by them; the paper says so. Only the
+program's own figures are redrawn. Nothing is tuned for a baseline that is added.
 """
 
 from __future__ import annotations

@@ -198,6 +198,7 @@ class FigureReviewInputs(FrozenModel):
     others: tuple[PlacedFigure, ...] = ()
     page_limit: int
     pages: float | None = Field(default=None, description="filled pages of main text; None if it did not compile")
+    excess_lines: int = Field(default=0, description="lines of main text over the page limit")
 
 
 class PaperFigureReviews(FrozenModel):

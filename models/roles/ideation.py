@@ -127,8 +127,11 @@ class IdeaReflection(FrozenModel):
 
 
 def _check_reasons(inputs: IdeationInputs, answer: IdeaDraft | IdeaReflection) -> None:
-    """Check the reasons of a follow-up against the record. Raises `ValueError`."""
-    if inputs.study is not None:
+    """Check the reasons of a follow-up against the record; another idea has none. Raises `ValueError`."""
+    if inputs.study is None:
+        if answer.reasons:
+            raise ValueError("reasons: leave them out, since the idea follows no study")
+    else:
         if not answer.reasons:
             raise ValueError("reasons: name at least one finding of the study that leads to the idea")
         for reason in answer.reasons:

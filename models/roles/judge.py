@@ -89,18 +89,24 @@ class ScoreScale(FrozenModel):
 
     bands: tuple[Band, ...] = Field(min_length=1, max_length=11)
 
-    @field_validator("bands", mode="before")
+    @model_validator(mode="before")
     @classmethod
     def _list_bands(cls, given: Any) -> Any:
         """Read bands as files have them: `"9-10" = "what it means"`."""
         if not isinstance(given, dict):
             return given
+        table = cast("dict[str, Any]", given)
+        name, bands = table.get("name", "confidence"), table.get("bands")
+        if isinstance(bands, list | tuple):
+            return table
+        if not isinstance(bands, dict):
+            raise ValueError(f'{name} has no bands: add lines such as "9-10" = "what it means"')
         found: list[dict[str, Any]] = []
-        for key, meaning in cast("dict[str, Any]", given).items():
+        for key, meaning in cast("dict[str, Any]", bands).items():
             if (match := _BAND.fullmatch(key.strip())) is None:
-                raise ValueError(f'there is the band {key!r}, which is neither a score nor a range such as "9-10"')
+                raise ValueError(f'{name} has the band {key!r}, which is neither a score nor a range such as "9-10"')
             found.append({"lowest": int(match[1]), "highest": int(match[2] or match[1]), "meaning": meaning})
-        return found
+        return {**table, "bands": found}
 
     @field_validator("bands")
     @classmethod
@@ -184,14 +190,20 @@ class Rubric(FrozenModel):
         """Return the dimension named `overall`, if any."""
         return next((one for one in self.dimensions if one.name == "overall"), None)
 
-    @field_validator("dimensions", "checks", mode="before")
+    @model_validator(mode="before")
     @classmethod
     def _list_tables(cls, given: Any) -> Any:
         """Read tables as files have them: `[dimensions.NAME]`."""
         if not isinstance(given, dict):
             return given
-        tables = cast("dict[str, Any]", given).items()
-        return [{**table, "name": name} if isinstance(table, dict) else table for name, table in tables]
+        found: dict[str, Any] = {"confidence": {}, **given}
+        if not found.get("dimensions"):
+            raise ValueError("it has no [dimensions.NAME] tables")
+        for field in ("dimensions", "checks"):
+            if isinstance(tables := found.get(field), dict):
+                named = cast("dict[str, Any]", tables).items()
+                found[field] = [{**(one if isinstance(one, dict) else {}), "name": name} for name, one in named]
+        return found
 
     @field_validator("dimensions", "checks")
     @classmethod

@@ -42,6 +42,7 @@ class ReflectInputs(FrozenModel):
     estimates: tuple[EstimateLine, ...] = Field(default=(), description="likewise")
     draft: PaperDraft
     pages: float | None = Field(default=None, description="filled pages of main text; None if it did not compile")
+    excess_lines: int = Field(default=0, description="lines of main text over the page limit")
     room: int = Field(default=0, description="words that the last pages still have room for")
     violations: tuple[str, ...] = Field(default=(), description="violations found by the binder: unbound numbers")
     compile_findings: tuple[str, ...] = ()

@@ -404,6 +404,7 @@ def _apply_work_event(state: RunState, event: Event, at: float) -> None:
 
 def _apply_decision(state: RunState, event: DecisionMade, at: float) -> None:
     state.decisions[event.k] = event
+    state.paper.drafts_before[event.k] = len(state.paper.drafts)
     state.decision_contexts[event.k] = DecisionContext(state.limit_reason, state.skipped_kinds, state.isolations)
     if isinstance(event.action, ExpandTree):
         action = event.action

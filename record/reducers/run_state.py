@@ -301,6 +301,8 @@ class PaperState:
     """Works gathered for the draft, over all versions of the paper."""
     figures: FiguresDrawn | None = None
     drafts: list[DraftAssessed] = field(default_factory=list[DraftAssessed])
+    drafts_before: dict[int, int] = field(default_factory=dict[int, int])
+    """Decision -> number of the drafts of its version that were recorded before it."""
     figure_reviews: dict[int, FiguresReviewed] = field(default_factory=dict[int, FiguresReviewed])
     claims_read: dict[int, ClaimsRead] = field(default_factory=dict[int, ClaimsRead])
     """Comparison of a draft's claims with the record, by its round."""

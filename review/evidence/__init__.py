@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from labwright.review.evidence.latex_scanner import scan
 from labwright.review.evidence.pdf_check import check_pdf, find_printed_claims
-from labwright.review.evidence.source_check import check_caption, check_draft, collect_used_keys, find_sentence_spans
+from labwright.review.evidence.source_check import (
+    check_caption,
+    check_draft,
+    collect_used_keys,
+    compile_use,
+    find_sentence_spans,
+)
 from labwright.review.evidence.violations import ALLOWED_LITERALS, Evidence, Kind, Violation
 
 __all__ = [
@@ -20,6 +26,7 @@ __all__ = [
     "check_draft",
     "check_pdf",
     "collect_used_keys",
+    "compile_use",
     "find_printed_claims",
     "find_sentence_spans",
     "scan",

@@ -13,9 +13,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from labwright.record.result_macros import (
-    COMPARISON_PATTERN,
+    COMPARISON_WORDS,
     LARGE_NUMBER_WORDS,
     LISTED_NUMBERS,
     NUMBER_WORD_VALUES,
@@ -63,6 +64,14 @@ _STANDS_ALONE = re.compile(
     r"\s*(?:[.,;:)]|$)|\s+(?:are|were|do|did|have|had|differ|agree|show|share|in|on|at|with|of\s+(?:them|"
     r"these))\b"
 )
+_WHOLE = re.compile(rf"{WORD_GAP}of{WORD_GAP}the{WORD_GAP}([a-z]+)\b(?!{WORD_GAP}{COMPARISON_WORDS})", re.IGNORECASE)
+
+
+class KnownShare(NamedTuple):
+    """A share that may be written in words, of a certain noun; empty: of anything."""
+
+    value: float
+    whole: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,11 +112,6 @@ def list_counted_things(evidence: Evidence) -> tuple[CountedThings, ...]:
         if int(number) <= MAX_ORDINARY_COUNT  # "four training sizes" is no count of "85 training rows"
     ]
     described = dict.fromkeys((noun, count) for count, noun in _list_counts(evidence.design))
-    # the title may ask about "three times", which no text may say of a result ("three times as high")
-    asked = [
-        (f"{noun}(?!{WORD_GAP}{COMPARISON_PATTERN})", count)
-        for count, noun in _list_counts(evidence.question, stop="(?!)")
-    ]
     varied = " ".join((plan.factor, *(one.title for one in plan.levels))).lower()
     of_levels = [one for one in ("rates?", "ratios?", "strengths?", "amplitudes?", "settings?") if one[:-2] in varied]
     rows = (
@@ -126,6 +130,12 @@ def list_counted_things(evidence: Evidence) -> tuple[CountedThings, ...]:
         ("features?|columns?|attributes?", {one.features for one in facts}, False),
         ("(?:random )?seeds?|replicates?|replications?|repetitions?|runs?|pairs?", seeds | evidence.replicates, False),
     )
+    # the title may ask about "three times", which no text may say of a result ("three times as high")
+    asked = [
+        (f"{noun}(?!{WORD_GAP}{COMPARISON_WORDS})", count)
+        for count, noun in _list_counts(evidence.question, stop="(?!)")
+        if not any(numbers - {0} and re.fullmatch(names, noun) for names, numbers, _ in rows)
+    ]
     settings: dict[str, set[int]] = {}
     for key, value in evidence.setups.items():
         for word in re.findall(r"[a-z]{3,}", key.rpartition(".")[2].lower()):
@@ -151,9 +161,9 @@ def _list_counts(text: str, stop: str = STOP_WORDS) -> Iterator[tuple[int, str]]
             yield from ((count, noun) for noun in re.findall("[a-z]+", after[0]))
 
 
-def list_known_shares(evidence: Evidence) -> frozenset[float]:
+def list_known_shares(evidence: Evidence) -> frozenset[KnownShare]:
     """Return the shares that a paper may write in words: numbers and ratios of the plan, the shares of the splits, and
-    settings."""
+    settings; and of the same thing those of the question ("a quarter of the cost")."""
     if evidence.plan is None:
         return frozenset()
     texts = [evidence.design, *(one.tex for one in evidence.setups.values())]
@@ -168,7 +178,18 @@ def list_known_shares(evidence: Evidence) -> frozenset[float]:
     for facts in evidence.facts:
         total = sum(facts.sizes.values())
         found |= {size / total for size in facts.sizes.values()} if total else set()
-    return frozenset(found)
+    asked = (
+        KnownShare(share, whole)
+        for one in RATIO_PATTERN.finditer(evidence.question)
+        if (share := _parse_ratio(one[0])) and (whole := _find_whole(evidence.question, one.end()))
+    )
+    return frozenset((*map(KnownShare, found), *asked))
+
+
+def _find_whole(text: str, at: int) -> str:
+    """Return the noun that follows a share here, unless it begins a comparison; empty if there is none."""
+    found = _WHOLE.match(text, at)
+    return found[1].casefold() if found is not None else ""
 
 
 def _parse_ratio(words: str) -> float | None:
@@ -184,11 +205,11 @@ def _parse_ratio(words: str) -> float | None:
     return 2.0 if text.startswith(("twice", "double", "doubl")) else None
 
 
-def find_ratio_words(plain: str, known: Iterable[float] = ()) -> Iterator[NumberWords]:
+def find_ratio_words(plain: str, known: Iterable[KnownShare] = ()) -> Iterator[NumberWords]:
     """Return ratios written in words, such as "twice as high", without these shares."""
     for match in RATIO_PATTERN.finditer(plain):
-        value = _parse_ratio(match[0])
-        if value is None or not any(abs(value - one) < SHARE_TOLERANCE for one in known):
+        value, whole = _parse_ratio(match[0]), _find_whole(plain, match.end())
+        if value is None or not any(abs(value - one) < SHARE_TOLERANCE and of in ("", whole) for one, of in known):
             yield NumberWords(match.start(), match[0])
 
 

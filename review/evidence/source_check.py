@@ -68,9 +68,14 @@ def check_caption(name: str, caption: str, evidence: Evidence) -> tuple[Violatio
     return tuple(_check_parts([DraftPart(f"caption of {name}", scan(caption, inline=True))], evidence))
 
 
+def compile_use(commands: Iterable[str], key: str = r"[^{}]*") -> re.Pattern[str]:
+    """Return the pattern of commands with their options and a key, as group 1, that matches a pattern."""
+    return re.compile(rf"\\(?:{'|'.join(sorted(commands))})\s*(?:\[[^\[\]]*\]\s*)*\{{\s*({key})\s*\}}")
+
+
 def collect_used_keys(texts: Iterable[str], commands: frozenset[str] = latex_scanner.VALUE_COMMANDS) -> dict[str, None]:
     """Return the keys passed to commands in the draft, in order of appearance."""
-    pattern = re.compile(r"\\(?:" + "|".join(sorted(commands)) + r")\s*(?:\[[^\[\]]*\]\s*)*\{([^{}]*)\}")
+    pattern = compile_use(commands)
     return dict.fromkeys(
         key.strip()
         for text in texts
@@ -107,7 +112,7 @@ def _find_number_words(
     piece: DraftPart,
     names: Iterable[str],
     counted: tuple[number_words.CountedThings, ...],
-    shares: frozenset[float] | None,
+    shares: frozenset[number_words.KnownShare] | None,
 ) -> Iterator[number_words.NumberWords]:
     """Return the number words in the text; commands, keys and names in the plan separate words."""
     masked = numbers.mask_matches(piece.scanned.plain, numbers.compile_names(names))
@@ -122,7 +127,7 @@ def _find_number_words(
             yield number_words.NumberWords(at, piece.scanned.source[at:end])
 
 
-def _list_typed_shares(evidence: Evidence) -> frozenset[float] | None:
+def _list_typed_shares(evidence: Evidence) -> frozenset[number_words.KnownShare] | None:
     """Return the shares that may be written in words; None if a hypothesis is about a ratio: then the claims of the
     sentences are read as ratios and compared with the record."""
     hypotheses = evidence.plan.hypotheses if evidence.plan is not None else ()
@@ -131,7 +136,9 @@ def _list_typed_shares(evidence: Evidence) -> frozenset[float] | None:
     return number_words.list_known_shares(evidence)
 
 
-def _find_unregistered_ratios(plain: str, shares: frozenset[float] | None) -> Iterator[number_words.NumberWords]:
+def _find_unregistered_ratios(
+    plain: str, shares: frozenset[number_words.KnownShare] | None
+) -> Iterator[number_words.NumberWords]:
     """Return the ratios in words that are none of the study's shares, if no hypothesis is about a ratio."""
     if shares is not None:
         yield from number_words.find_ratio_words(plain, shares)

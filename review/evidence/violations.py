@@ -61,9 +61,8 @@ class Evidence:
     `names` are titles from the data plan (datasets, arms, levels); names without a letter are ignored because they
     would allow any number. `prints` has what the style of a PDF prints, with # for any number. `plan`, `texts` (of
     ablations that the plan lacks), `facts`, `replicates` (of comparisons) and `question` (the title of the idea) say
-    what may be counted in words.
-    `claims_by_table` has the claims that each table prints, `statements` the generated sentences and `captions` the
-    generated captions, by figure, which are always allowed.
+    what may be counted in words. `claims_by_table` has the claims that each table prints, `statements` the generated
+    sentences and `captions` the generated captions, by figure, which are always allowed.
     """
 
     results: Mapping[str, PrintedValue]
@@ -88,7 +87,7 @@ class Evidence:
     @cached_property
     def design(self) -> str:
         """The texts that say how the study was designed."""
-        return "\n".join((self.plan.model_dump_json() if self.plan is not None else "", self.question, *self.texts))
+        return "\n".join((self.plan.model_dump_json() if self.plan is not None else "", *self.texts))
 
     def mask_typed(self, text: str) -> str:
         """Return the text with everything blanked that may be typed: literals, names, levels as printed, and

@@ -266,7 +266,8 @@ def read_rubric(path: Path = END_TO_END_RUBRIC) -> Rubric:
         raise RubricError(f"cannot read the rubric {path}: {error.strerror}; give the path of a TOML file") from None
     except ValidationError as error:
         first = error.errors()[0]
-        fault = f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}"
+        place, message = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+        fault = ": ".join(filter(None, (place, message)))
         raise RubricError(f"the rubric {path}: {fault}; docs/judge.md describes the format") from None
     except (ValueError, RecursionError) as error:
         raise RubricError(f"the rubric {path} is not valid TOML: {' '.join(str(error).split())}") from None

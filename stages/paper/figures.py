@@ -70,7 +70,7 @@ from labwright.stages.nodes.node_plots import (
 from labwright.stages.paper.hypothesis_figures import build_figure_data, build_figure_script
 from labwright.stages.paper.paper_context import PaperContext, build_paper_parts, format_statistics
 from labwright.stages.paper.template import PaperTemplate
-from labwright.stages.paper.typesetting import build_paper_context
+from labwright.stages.paper.typesetting import build_paper_context, count_lines
 from labwright.stages.prompt_inputs import build_node_brief, find_aggregate_script, read_plotting_reference
 from labwright.stages.run_context import RunContext, as_node_failure, run_once
 from labwright.stages.stage_runner import find_trusted_winner
@@ -292,9 +292,11 @@ async def redraw_program_figures(context: RunContext) -> None:
     scripts = {one.name: (old / "source" / f"{one.name}.py").read_text(encoding="utf-8") for one in kept}
     scripts |= {one.name: one.script for one in session.kept.values()}
     figures = (*session.choose_figures()[0], *kept)
-    update = {"version": version, "placed": figures, "figures": session.seal(scripts)}
+    drawn = {one.name for one in figures}
+    left_out = {name: why for name, why in (before.left_out | session.undrawn).items() if name not in drawn}
+    update = {"version": version, "placed": figures, "figures": session.seal(scripts), "left_out": left_out}
     update["descriptions"] = {one.name: one.description for one in figures}
-    context.recorder.append(before.model_copy(update=update))
+    context.recorder.append(before.model_copy(update=update | ({"failure": None} if figures else {})))
 
 
 async def _draw_program_figures(context: RunContext, node: Node) -> _FigureSession:
@@ -467,6 +469,7 @@ async def _review_figures(context: RunContext, client: ModelClient, draft: Draft
         figures=tuple(one.figure for one in new),
         others=tuple(shown[name].figure for name in reviews),
         pages=draft.filled,
+        excess_lines=count_lines(draft.over, material.template),
         page_limit=material.template.page_limit,
     )
     images, note = [Image(one.picture) for one in new], "the draft is revised without a review of its figures"

@@ -125,16 +125,8 @@ def build_sources(parts: PaperParts, template: PaperTemplate) -> LatexSources:
         for one in parts.figures
         if one.name not in figures
     ]
-    fonts = [
-        PaperFinding(
-            text=f"the figure {name!r} has fonts of Type 3, which print and search badly: save it with pdf.fonttype 42",
-            by_edit=False,
-        )
-        for name, path in figures.items()
-        if b"/Type3" in path.read_bytes()
-    ]
     copies = {f"figures/{name}.pdf": path for name, path in figures.items()} | dict(template.pictures)
-    return LatexSources(files, copies, (*missing, *fonts, *(PaperFinding(text=line) for line in unprintable)))
+    return LatexSources(files, copies, (*missing, *(PaperFinding(text=line) for line in unprintable)))
 
 
 def _fill_skeleton(parts: PaperParts, template: PaperTemplate) -> str:

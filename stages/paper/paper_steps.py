@@ -270,14 +270,16 @@ async def approve_text(context: RunContext, left: tuple[str, ...]) -> tuple[str,
 async def _complete_draft(context: RunContext) -> None:
     """Record one version with all that the best one lacks, if anything: the required statements, two sentences as
     related work if nothing published was cited, and fewer figures while the text is too long. Before a figure moves to
-    which a section refers, the writer is asked."""
+    which a section refers, the writer is asked, once."""
     version, figures = await _assess_complete(context), build_paper_context(context).figures
-    figure = find_spare_figure(version.draft, figures) if version.over > 0 and context.paper.reflections else ""
-    if figure and is_referred_to(version.draft, figure):
-        _record_new(context, version)
-        await ask_to_shorten(context, version, figure)
-        version = await _assess_complete(context)
+    may_ask = context.paper.reflections > 0
     while version.over > 0 and (found := drop_figure(version.draft, figures)):
+        if may_ask and is_referred_to(version.draft, figure := find_spare_figure(version.draft, figures)):
+            may_ask = False
+            _record_new(context, version)
+            await ask_to_shorten(context, version, figure)
+            version = await _assess_complete(context)
+            continue
         moved = (f"{line}, by the program, because the text is too long" for line in found.applied)
         version = await assess_edit(context, found.draft, *version.edits, *moved)
     _record_new(context, version)

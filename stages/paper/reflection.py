@@ -21,7 +21,7 @@ from labwright.record.events.paper_events import DraftAssessed
 from labwright.record.result_macros import strip_form
 from labwright.record.schema.paper import FigureAspectReview, FinalFigure, PaperDraft
 from labwright.record.table import format_quantity
-from labwright.review.evidence import collect_used_keys
+from labwright.review.evidence import collect_used_keys, compile_use
 from labwright.review.evidence.latex_scanner import CITE_COMMANDS
 from labwright.stages.cost_table import SHORTEN_TASK
 from labwright.stages.paper.citations import (
@@ -104,7 +104,9 @@ async def ask_to_shorten(context: RunContext, version: DraftAssessed, figure: st
     )
 
     async def work(client: ModelClient) -> None:
-        await revise(context, client, [find_next_round(context.state)], results=(news,))
+        paper = context.state.paper
+        if len(paper.drafts) == paper.drafts_before[client.decision]:  # a kill may have come right after the round
+            await revise(context, client, [find_next_round(context.state)], results=(news,))
 
     await run_once(context, context.state.paper.format_task(SHORTEN_TASK), work)
 
@@ -190,6 +192,7 @@ def build_reflect_inputs(
         inputs=inputs.model_copy(update={"references": tuple(one for one in inputs.references if one.key in cited)}),
         draft=draft,
         pages=base.filled,
+        excess_lines=count_lines(base.over, material.template),
         room=round(max(0.0, limit - base.filled) * page_words) if base.filled is not None else 0,
         results=tuple(line for line in inputs.results if line.listed or strip_form(line.key) in text),
         comparisons=tuple(one for one in inputs.comparisons if one.listed or one.key in text),
@@ -302,7 +305,8 @@ def apply_edits(
         if found.record(where, refused):
             texts[where] = caption
     for name in answer.placements:
-        left = {title: text.replace(f"\\paperfigure{{{name}}}", "") for title, text in texts.items()}
+        placed = compile_use(("paperfigure",), re.escape(name))
+        left = {title: placed.sub("", text) for title, text in texts.items()}
         refused = NO_FIGURE_REASON if name not in figures else "it is already there" if left == texts else ""
         if found.record(f"{name} to the appendix" if refused else f"{name} moved to the appendix", refused):
             texts = left
@@ -341,7 +345,8 @@ def is_referred_to(draft: PaperDraft, figure: str) -> bool:
 def drop_figure(draft: PaperDraft, figures: Sequence[FinalFigure]) -> DraftEdits | None:
     """Return the draft with a figure moved to the appendix; None if there is none to spare."""
     name = find_spare_figure(draft, figures)
-    return apply_edits(draft, Reflection(done=False, placements={name: "appendix"}), figures=[name]) if name else None
+    found = apply_edits(draft, Reflection(done=False, placements={name: "appendix"}), figures=[name])
+    return found if name and found.applied else None
 
 
 def _check_rewrite(edit: SectionEdit, texts: dict[str, str], rewritable: Collection[str]) -> str:

@@ -213,7 +213,8 @@ def _list_loss_statements(
     state: RunState, decisions: Sequence[HypothesisDecision], differences: Sequence[ClaimDifference]
 ) -> Iterator[RequiredStatement]:
     """Yield statements where the method loses to a baseline: by an interval without zero, or by its means at
-    every level of a dataset. Registered pairs are reported as such, with their own interval."""
+    every level of a dataset. Registered pairs with a measured value are reported as such, with their own
+    interval."""
     methods = {arm.name for arm in state.search.plan.arms if arm.role == "method"}
     places: dict[tuple[str, str, str], list[ClaimDifference]] = {}
     known = list_registered_keys(list_measured_parts(decisions), state.search.plan)

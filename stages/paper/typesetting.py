@@ -6,6 +6,7 @@ file or an outdated PDF.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 import tempfile
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from labwright.literature.bibtex import parse_bibtex
+from labwright.pdf.reader import PdfError, read_pdf
 from labwright.record.claims.requested_estimates import list_requests
 from labwright.record.claims.sentences import join_names
 from labwright.record.events.paper_events import DraftAssessed
@@ -88,10 +90,11 @@ MAX_OVERFULL_SHARE = 1.01
 
 
 class MainTextLength(NamedTuple):
-    """The pages of main text, with the used part of the last one, and the labels of the floats that stand alone on it,
-    after the end of the text."""
+    """The pages of main text, with the used part of the last one, those up to the end of the words, and the labels of
+    the floats that stand alone on the last page."""
 
     pages: float
+    words_end: float
     late_floats: tuple[str, ...] = ()
 
 
@@ -104,14 +107,15 @@ def measure_pages(folder: Path, floats: Mapping[str, float]) -> MainTextLength |
     }
     if (end := pages.get("paper:main-end")) is None:
         return None
-    last = max([end, *(pages[name] for name in floats if name in pages)])
-    if last > end:
-        late = tuple(name for name in floats if pages.get(name) == last)
-        return MainTextLength(last - 1 + min(1.0, sum(floats[name] for name in late)), late)
     total = re.search(r"paper: main text ends at ([\d.]+)pt of ([\d.]+)pt", log)
     used = float(total[1]) / float(total[2]) if total is not None else 1.0
     # in styles of earlier versions, the last lines may still wait for the next page
-    return MainTextLength(last - 1 + (used - 1 if used > MAX_OVERFULL_SHARE else min(1.0, used)))
+    words_end = end - 1 + (used - 1 if used > MAX_OVERFULL_SHARE else min(1.0, used))
+    last = max([end, *(pages[name] for name in floats if name in pages)])
+    if last == end:
+        return MainTextLength(words_end, words_end)
+    late = tuple(name for name in floats if pages.get(name) == last)
+    return MainTextLength(last - 1 + min(1.0, sum(floats[name] for name in late)), words_end, late)
 
 
 def count_lines(pages: float, template: PaperTemplate) -> int:
@@ -120,15 +124,24 @@ def count_lines(pages: float, template: PaperTemplate) -> int:
 
 
 def check_length(length: MainTextLength, template: PaperTemplate) -> tuple[PaperFinding, ...]:
-    """Return a finding if the main text exceeds the template's page limit: what is beyond it."""
-    if ceil(length.pages) <= template.page_limit:
+    """Return a finding if the main text exceeds the template's page limit: what is beyond it, floats only if the words
+    are not."""
+    limit = template.page_limit
+    if ceil(length.pages) <= limit:
         return ()
-    lines = format_quantity(count_lines(length.pages - template.page_limit, template), "line")
-    beyond = f"about {lines} of text"
-    if length.late_floats:
-        beyond = f"{join_names(length.late_floats)} on a further page, of about {lines}"
-    limit = format_quantity(template.page_limit, "page")
-    text = f"the main text is too long by {beyond}: its limit is {limit}; shorten it, or move a figure to the appendix"
+
+    def count(pages: float) -> str:
+        return format_quantity(count_lines(pages - limit, template), "line")
+
+    beyond = f" by about {count(length.words_end)} of text"
+    if ceil(length.words_end) <= limit:
+        names = join_names([label.replace("fig:", "figure ").replace("tab:", "table ") for label in length.late_floats])
+        stand = "stand" if len(length.late_floats) > 1 else "stands"
+        beyond = f", since {names} {stand} alone on a further page (about {count(length.pages)})"
+    text = (
+        f"the main text is too long{beyond}: its limit is {format_quantity(limit, 'page')}; shorten it, or move a "
+        "figure to the appendix"
+    )
     return (PaperFinding(text=text, blocks=True),)
 
 
@@ -260,7 +273,8 @@ async def _compile(
     )
     length = measure_pages(work, {label: room / count_page_words(template) for label, room in words.items()})
     too_long = check_length(length, template) if length is not None else ()
-    findings = (*parse_log(log, made.files["paper.tex"]), *too_long)
+    fonts = await _check_type3_fonts(work / "paper.pdf")
+    findings = (*parse_log(log, made.files["paper.tex"]), *too_long, *fonts)
     return PaperAssessment(work / "paper.pdf", length.pages if length is not None else None, findings)
 
 
@@ -284,6 +298,19 @@ def _find_failure(ran: tex_runner.ProcessResult, work: Path, timeout: float) -> 
         at = int(place[2]) - 1
         line = f" in: {lines[at].strip()[:200]!r}" if at < len(lines) else ""
     return f"TeX stopped at an error: {find_tex_error(ran.output)}{line}"
+
+
+async def _check_type3_fonts(pdf: Path) -> tuple[PaperFinding, ...]:
+    """Return a finding if words are set in Type 3 fonts, which print and search badly."""
+    try:
+        document = await asyncio.to_thread(read_pdf, pdf, timeout=30)
+    except PdfError:
+        return ()
+    pages = ", ".join(str(number) for number, page in enumerate(document.pages, 1) if page.has_type3)
+    if not pages:
+        return ()
+    text = f"Type 3 fonts in the PDF (page {pages}): save figures with pdf.fonttype 42"
+    return (PaperFinding(text=text, by_edit=False),)
 
 
 # Typeset a two-line sample paper to check a template.

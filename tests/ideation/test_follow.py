@@ -11,7 +11,7 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.models.errors import ModelOutputInvalid
-from labwright.models.roles.ideation import IdeaDraft, IdeaInputs, IdeaReflectInputs, IdeaReflection
+from labwright.models.roles.ideation import IDEA, IdeaDraft, IdeaInputs, IdeaReflectInputs, IdeaReflection
 from labwright.record.claims.hypothesis_tests import decide_from_runs
 from labwright.record.claims.open_questions import find_open_verdicts, find_surprises, list_open_verdicts
 from labwright.record.event_log import read_state
@@ -113,6 +113,12 @@ def test_a_reason_that_the_record_does_not_have_is_refused(tmp_path: Path, chang
 def test_an_idea_that_follows_a_study_needs_a_reason(tmp_path: Path) -> None:
     with pytest.raises(ModelOutputInvalid, match="name at least one finding"):
         make_world(tmp_path).find_ideas()
+
+
+def test_an_idea_that_follows_no_study_has_no_reason() -> None:
+    answer = make_draft(make_idea_text()).model_copy(update={"reasons": (REASON,)})
+    with pytest.raises(ValueError, match="leave them out, since the idea follows no study"):
+        IDEA.check_answer(IdeaInputs(topic=TOPIC, means=MEANS), answer)
 
 
 # --- the command ------------------------------------------------------------------------------------------------------

@@ -664,6 +664,7 @@ INPUTS: dict[str, BaseModel] = {
         title="Margins",
         page_limit=4,
         pages=5,
+        excess_lines=54,
         figures=(
             PlacedFigure(
                 name="accuracy-by-size",
@@ -710,6 +711,7 @@ INPUTS: dict[str, BaseModel] = {
         results=WRITE.results,
         comparisons=WRITE.comparisons,
         pages=5,
+        excess_lines=54,
         violations=("untied number 0.83 in Experiments",),
         compile_findings=("Overfull \\hbox",),
         draft=PaperDraft(

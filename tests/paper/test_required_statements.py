@@ -240,6 +240,9 @@ def test_no_page_limit_takes_out_what_is_owed() -> None:
     first = drop_figure(draft, figures)
     assert first is not None and r"\paperfigure{a}" not in str(first.draft.parts) and "decided" in str(first.draft)
     assert drop_figure(first.draft, figures) is None
+    spaced = draft.with_parts({**draft.parts, "section 'Results'": "Kept.\n\n\\paperfigure [t]{ a }"})
+    moved = drop_figure(spaced, figures)
+    assert moved is not None and moved.draft.sections[0].body == "Kept.", "as TeX reads it"
     body = r"See Figure~\ref{fig:b}." + "\n\n" + r"\paperfigure{a}" + "\n\n" + r"\paperfigure{b}"
     both = draft.model_copy(update={"sections": (Section(title="Results", body=body),)})
     more = (*figures, figures[1].model_copy(update={"name": "b"}))

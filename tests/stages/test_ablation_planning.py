@@ -430,7 +430,9 @@ def test_missing_ablations_are_run_replicated_scored_once_and_told(
     told = world.model.inputs["reflect"][0].news
     assert len(told) == 2 and "measured, as half-weight: report it by its keys" in told[0]
     assert state.paper.drafts[-1].anew and state.limit_reason is None
-    assert "its test results: half-weight, no-noise" in " ".join(list_disclosures(state, []))
+    state.paper.figures = FiguresDrawn(version=2, figures={}, descriptions={}, arrays=())  # redrawn for an addendum
+    said = " ".join(list_disclosures(state, []))
+    assert "its test results: half-weight, no-noise. The figures do not show them." in said
     disclosed = json.loads(format_disclosure(state, isolation="", text_round=0))
     assert len(disclosed["ablations"]) == 3 and disclosed["missing_ablations"]["why"] == "The claims need them."
 

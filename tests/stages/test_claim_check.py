@@ -12,10 +12,12 @@ from labwright.models.offline.judgements import answer_claim_reader
 from labwright.models.roles.claim_reader import ClaimReaderInputs, PrintedSentence, ReadSentences
 from labwright.models.roles.paper_revision import ReflectInputs, Reflection
 from labwright.models.roles.paper_writing import RequiredStatement, SectionInputs, Sections
-from labwright.record.events.paper_events import DraftAssessed, PaperReleased
+from labwright.record.events.event import Event
+from labwright.record.events.paper_events import DraftAssessed, FiguresDrawn, PaperReleased
+from labwright.record.events.search_events import TaskDone
 from labwright.record.run_folder import RunFolder
 from labwright.record.schema.claims import ReadClaim, ReadSentence
-from labwright.record.schema.paper import PaperDraft, Section
+from labwright.record.schema.paper import FinalFigure, PaperDraft, Section
 from labwright.stages.paper import paper_context, paper_steps, reflection, typesetting
 from labwright.stages.paper.claim_check import CUT_NOTE, list_sentences
 from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
@@ -32,6 +34,12 @@ pytestmark = pytest.mark.usefixtures("placeholder_pdf")
 EVIDENCE = synthetic_paper.make_evidence(synthetic_paper.make_state())
 BY_PROGRAM = "The settings may explain it."
 OVERCLAIM = ReadClaim(kind="generality", certainty="shown")
+
+
+class Killed(BaseException):
+    """Stands for a kill at this moment."""
+
+
 Read = Callable[[ClaimReaderInputs], ReadSentences]
 
 
@@ -131,6 +139,7 @@ async def test_before_a_figure_moves_that_a_section_refers_to_the_writer_is_aske
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shortens: bool
 ) -> None:
     news: list[tuple[str, ...]] = []
+    killed: list[Event] = []
     real = typesetting.assess_new_draft
 
     async def assess(context: RunContext, draft: PaperDraft, *, number: int) -> DraftAssessed:
@@ -141,13 +150,28 @@ async def test_before_a_figure_moves_that_a_section_refers_to_the_writer_is_aske
 
     def revise(inputs: ReflectInputs) -> Reflection:
         news.append(inputs.news)
-        return edit(" and on", "") if inputs.news and shortens else Reflection(done=True)
+        if not inputs.news:
+            return Reflection(done=True)
+        return edit(" and on", "") if shortens else edit("It goes", "It still goes")
 
     for module in (typesetting, reflection, paper_steps):
         monkeypatch.setattr(module, "assess_new_draft", assess)
-    write = written("We ask.", "It goes on and on, as Figure~\\ref{fig:loss} shows.")
+    write = written("We ask.", "It goes on and on, as Figure~\\ref{fig:loss} shows.\n\n\\paperfigure{spare}")
     desk = Desk(tmp_path, scripted(revise, sections=write))
-    await finish(desk)
+    figures = tuple(FinalFigure(name=name, description=name) for name in ("loss", "spare"))
+    desk.log.append(FiguresDrawn(figures={}, descriptions={}, arrays=(), placed=figures))
+    real_append = desk.log.append
+
+    def append(event: Event) -> None:
+        if isinstance(event, TaskDone) and news and news[-1] and len(killed) < 1:
+            killed.append(event)
+            raise Killed
+        real_append(event)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(desk.log, "append", append)
+        await finish(desk)
+    await release_paper(desk.bench)
     assert (
         [bool(one) for one in news] == [False, True]
         and "by about 3 lines." in news[1][0]
@@ -155,6 +179,7 @@ async def test_before_a_figure_moves_that_a_section_refers_to_the_writer_is_aske
     )
     best = select_best(desk.log.state.paper.drafts)
     assert best.over == 0 and ("\\paperfigure{loss}" in best.draft.sections[-2].body) == shortens
+    assert "\\paperfigure{spare}" not in best.draft.sections[-1].body
     moved = any("loss moved to the appendix, by the program" in line for line in best.edits)
     assert moved != shortens
 

@@ -222,6 +222,19 @@ async def test_a_rewritten_paper_has_the_figures_of_the_program_as_they_are_draw
         assert all(hash_file(folder / name) == digest for name, digest in found.figures.items())
     assert len(model.requests) == calls and "before" in (first / "source" / "decided.py").read_text()
 
+    story = finished(tmp_path / "none")
+    bench, _, _ = bench_of(story, *[{"one": "raise"}] * 3)
+    program("before", "raise")
+    await draw_figures(bench)
+    assert made(story).failure is not None and set(made(story).left_out) == {"decided", "one"}
+    story.log.append(RewriteStarted(version=2))
+    await redraw_program_figures(bench)
+    assert made(story).failure is not None and set(made(story).left_out) == {"decided", "one"}
+    story.log.append(RewriteStarted(version=3))
+    program("today", "good")
+    await redraw_program_figures(bench)
+    assert made(story).failure is None and set(made(story).left_out) == {"one"}
+
 
 # --- real kernels -----------------------------------------------------------------------------------------------------
 
