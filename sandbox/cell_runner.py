@@ -82,7 +82,7 @@ dead.
 
 @dataclass(eq=False)
 class CellRunner:
-    """Runs the cells of an executor, and holds what they share."""
+    """Runs the cells of an executor, with the resources that they share."""
 
     slots: int
     """Number of cells that share the machine's memory."""
@@ -102,6 +102,11 @@ class CellRunner:
     """Packages installed for the run; set before its first job."""
 
     @property
+    def packages_folder(self) -> Path | None:
+        """Folder of the packages installed for the run; None if there are none."""
+        return None if self.packages is None else self.packages.folder
+
+    @property
     def slot_gb(self) -> float:
         """Memory limit of an experiment that shares the machine, in 10^9 bytes."""
         return compute_limits(self.config.settings, slots=self.slots).memory_bytes / 1e9
@@ -116,7 +121,7 @@ class CellRunner:
         return replace(
             script,
             pretrained=dict(self.pretrained),
-            packages=None if self.packages is None else self.packages.folder,
+            packages=self.packages_folder,
             scorers=tuple(name for name in script.views if name in scorers and scorers[name][0].takes == "artifact"),
         )
 
@@ -230,8 +235,8 @@ class CellRunner:
         target.mkdir()
         name, cell = f"scorer of {task.scorer.dataset}", Cell(dataset="", arm="", seed=seed)
         job = Job(name=name, folder=own, source={}, entry=SCORER_ENTRY, kind="score")
-        packages = None if self.packages is None else self.packages.folder
-        script = KernelScript(job, cell, target, settings.scorer_timeout, views={}, packages=packages)
+        limit, packages = settings.scorer_timeout, self.packages_folder
+        script = KernelScript(job, cell, target, limit, views={}, packages=packages)
         folders = {"views": self.views, "labels": self.collector.labels}
         host = KernelHost(self, own / "kernel")
         try:

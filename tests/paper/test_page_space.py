@@ -103,8 +103,8 @@ async def test_a_figure_whose_words_are_drawings_is_a_finding(tmp_path: Path, fo
     parts = replace(parts, figures=(FigureFile("drawn", tmp_path / "drawn.pdf"),))
     built = await build_paper(parts, WORKSHOP, tmp_path / "paper")
     assert built.pdf is not None and b"/Type3" not in built.pdf.read_bytes(), "object streams are compressed"
-    told = [one.text for one in built.findings if "Type 3 fonts in the PDF (page 1)" in one.text]
-    assert len(told) == (font_type == 3)
+    found = [one.text for one in built.findings if "Type 3 fonts in the PDF (page 1)" in one.text]
+    assert len(found) == (font_type == 3)
 
 
 def test_figures_that_leave_too_little_room_are_for_the_appendix(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_words_are_counted_without_floats_and_a_thin_paper_is_a_complaint() -> N
 
 
 @pytest.mark.parametrize(
-    ("ends", "figure", "told"),
+    ("ends", "figure", "finding"),
     [
         ("674.4pt of 650.4pt", 4, "too long by about 2 lines of text: its limit is 4 pages"),  # they wait for a page
         ("24.0pt of 650.4pt", 5, "too long by about 2 lines of text: its limit is 4 pages"),
@@ -148,13 +148,13 @@ def test_words_are_counted_without_floats_and_a_thin_paper_is_a_complaint() -> N
         ("650.4pt of 650.4pt", 0, "too long, since figure wide stands alone on a further page (about 17 lines): its"),
     ],
 )
-def test_what_spills_over_is_said_in_lines(tmp_path: Path, ends: str, figure: int, told: str) -> None:
+def test_the_excess_length_is_given_in_lines(tmp_path: Path, ends: str, figure: int, finding: str) -> None:
     end = 5 if figure else 4
     labels = {"paper:main-end": end, "fig:wide": figure or 5}
     aux = "".join(f"\\newlabel{{{name}}}{{{{1}}{{{page}}}{{}}{{}}{{}}}}\n" for name, page in labels.items())
     (tmp_path / "paper.aux").write_text(aux)
     (tmp_path / "paper.log").write_text(f"paper: main text ends at {ends}\n")
     length = measure_pages(tmp_path, {"fig:wide": 0.3})
-    assert length is not None and told in check_length(length, WORKSHOP)[0].text
+    assert length is not None and finding in check_length(length, WORKSHOP)[0].text
     exact = MainTextLength(4.0, 4.0)
     assert check_length(exact, WORKSHOP) == ()
